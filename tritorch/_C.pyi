@@ -433,6 +433,7 @@ class NodeBase:
     _node_versions: Any
     _node_kept: Any
     _node_holds: Any
+    _node_runs_once: bool
     _node_shape: Any
     _node_dtype: Any
     _node_hooks: Any

@@ -35,6 +35,8 @@ Storage* Storage::allocate(int device, std::size_t bytes, cu::CUstream stream) {
   storage->address = memory::DeviceAllocator::view(block).address;
   storage->bytes = bytes;
   storage->device = device;
+  if (recorder) [[unlikely]]
+    recorder->allocated(storage->address, bytes, storage);
   return storage;
 }
 
@@ -50,6 +52,7 @@ Storage* Storage::adopt(int device, cu::CUdeviceptr address, std::size_t bytes, 
 }
 
 void Storage::record_stream(cu::CUstream stream) {
+  elsewhere_ = true;
   if (block) memory::device_allocator(device).record_stream(block, stream);
 }
 

@@ -28,16 +28,23 @@ class Storage {
   }
   // The memory is also used on `stream` (a no-op for memory that is not ours).
   void record_stream(cu::CUstream stream);
+  // Whether the one reference that asks is the only one, and nobody else has to do with the memory:
+  // no other stream, no program that took its address.
+  bool alone() const noexcept {
+    return references_.load(std::memory_order_acquire) == 1 && !elsewhere_ && !exposed;
+  }
 
   cu::CUdeviceptr address = 0;
   std::size_t bytes = 0;
   int device = 0;
   memory::Block* block = nullptr;
+  bool exposed = false;  // a program got hold of the memory (following/exposed.cpp)
 
  private:
   Storage() = default;
   void destroy() noexcept;
   std::atomic<int> references_{1};
+  std::atomic<bool> elsewhere_{false};  // record_stream was called
   void* owner_ = nullptr;
   void (*release_)(void*) = nullptr;
 };

@@ -34,6 +34,8 @@ void copy_from_host(const Array& to, std::span<const std::byte> from, cu::CUstre
   require_dense(to, from.size(), "copy_from_host");
   if (from.empty()) return;
   DeviceScope scope(to.device());
+  if (recorder) recorder->uploaded(to.data(), from, stream);
+  Unrecorded noted;
   DRIVE(cuMemcpyHtoDAsync(to.data(), from.data(), from.size(), stream));
   after_host_copy(from.data(), stream, non_blocking);
 }
@@ -53,6 +55,8 @@ void copy_dense(const Array& to, const Array& from, cu::CUstream stream) {
   if (from.nbytes() == 0) return;
   if (to.device() == from.device()) {
     DeviceScope scope(to.device());
+    if (recorder) recorder->copied(to.data(), from.data(), from.nbytes(), stream);
+    Unrecorded noted;
     DRIVE(cuMemcpyDtoDAsync(to.data(), from.data(), from.nbytes(), stream));
     return;
   }
@@ -71,6 +75,8 @@ void fill_dense(const Array& array, std::span<const char> pattern, cu::CUstream 
   std::uint32_t value = 0;
   std::memcpy(&value, pattern.data(), width);
   DeviceScope scope(array.device());
+  if (recorder) recorder->filled(array.data(), value, static_cast<unsigned>(width), count, stream);
+  Unrecorded noted;
   if (width == 1)
     DRIVE(cuMemsetD8Async(array.data(), static_cast<unsigned char>(value), count, stream));
   else if (width == 2)

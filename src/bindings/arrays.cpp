@@ -68,6 +68,8 @@ nb::object wrap(Array&& array) {
   return object;
 }
 
+PyObject* array_object(Array&& array) { return wrap(std::move(array)).release().ptr(); }
+
 const Array* as_array(PyObject* object) noexcept {
   return Py_TYPE(object) == array_type ? nb::inst_ptr<Array>(nb::handle(object)) : nullptr;
 }

@@ -6,6 +6,7 @@
 
 #include "driver/blocking.h"
 #include "driver/error.h"
+#include "driver/recorder.h"
 #include "driver/table.h"
 
 namespace tritorch {
@@ -59,6 +60,8 @@ const DeviceProperties& device_properties(int device);
 // Runs a driver call outside Python's interpreter lock (see Note [Blocking regions]).
 template <class Call>
 inline void drive(const char* text, Call&& call) {
+  if (recorder) [[unlikely]]
+    recorder->drove(text);
   cu::CUresult result;
   {
     BlockingRegion region;

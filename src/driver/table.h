@@ -102,6 +102,26 @@ namespace tritorch::cu {
   REQUIRED(cuFuncSetCacheConfig, "cuFuncSetCacheConfig", (CUfunction, CUfunc_cache))               \
   REQUIRED(cuLaunchKernelEx, "cuLaunchKernelEx",                                                   \
            (const CUlaunchConfig*, CUfunction, void**, void**))                                    \
+  OPTIONAL(cuGraphCreate, "cuGraphCreate", (CUgraph*, unsigned))                                   \
+  OPTIONAL(                                                                                        \
+      cuGraphAddKernelNode, "cuGraphAddKernelNode_v2",                                             \
+      (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_KERNEL_NODE_PARAMS*))    \
+  OPTIONAL(cuGraphAddMemsetNode, "cuGraphAddMemsetNode",                                           \
+           (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t,                                \
+            const CUDA_MEMSET_NODE_PARAMS*, CUcontext))                                            \
+  OPTIONAL(                                                                                        \
+      cuGraphAddMemcpyNode, "cuGraphAddMemcpyNode",                                                \
+      (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_MEMCPY3D*, CUcontext))   \
+  OPTIONAL(cuGraphAddDependencies, "cuGraphAddDependencies_v2",                                    \
+           (CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*, std::size_t)) \
+  OPTIONAL(cuGraphKernelNodeSetAttribute, "cuGraphKernelNodeSetAttribute",                         \
+           (CUgraphNode, CUlaunchAttributeID, const CUlaunchAttributeValue*))                      \
+  OPTIONAL(cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2",                    \
+           (CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*))                             \
+  OPTIONAL(cuGraphExecMemsetNodeSetParams, "cuGraphExecMemsetNodeSetParams",                       \
+           (CUgraphExec, CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*, CUcontext))                  \
+  OPTIONAL(cuGraphExecMemcpyNodeSetParams, "cuGraphExecMemcpyNodeSetParams",                       \
+           (CUgraphExec, CUgraphNode, const CUDA_MEMCPY3D*, CUcontext))                            \
   OPTIONAL(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle",                             \
            (CUmemGenericAllocationHandle*, void*))                                                 \
   OPTIONAL(cuMemExportToShareableHandle, "cuMemExportToShareableHandle",                           \

@@ -13,7 +13,7 @@ struct Exposure {
   bool by_address;  // somebody may know where the memory is; else it takes an array to get there
 };
 
-// By the address of the memory's owner.
+// Of the CPU's memory, by the address of its owner; a GPU's storage knows of itself.
 std::unordered_map<const void*, Exposure>& exposures() {
   static auto* map = new std::unordered_map<const void*, Exposure>;  // outlives the interpreter
   return *map;
@@ -21,13 +21,12 @@ std::unordered_map<const void*, Exposure>& exposures() {
 
 struct Owner {
   const void* address = nullptr;  // null: it is no array of ours
-  PyObject* object = nullptr;     // borrowed; null on a GPU
+  PyObject* object = nullptr;     // borrowed
   bool alone = true;              // nobody but the tensor leads to it
 };
 
 // tensor: whose array it is; null if nobody asks who else leads there.
 Owner owner_of(PyObject* array, const Tensor* tensor) {
-  if (const Array* d = as_array(array)) return {d->storage.get(), nullptr, true};
   bool alone = true;
   while (NDArray* a = as_ndarray(array)) {
     // One reference is the tensor's, or that of the view before.
@@ -42,11 +41,14 @@ Owner owner_of(PyObject* array, const Tensor* tensor) {
 }  // namespace
 
 void expose(PyObject* array, bool by_address) {
+  if (const Array* d = as_array(array)) {
+    d->storage->exposed = true;
+    return;
+  }
   const Owner owner = owner_of(array, nullptr);
   if (!owner.address) return;
   Exposure& kept = exposures()[owner.address];
-  const bool same =
-      !owner.object || (kept.owner && PyWeakref_GetObject(kept.owner.get()) == owner.object);
+  const bool same = kept.owner && PyWeakref_GetObject(kept.owner.get()) == owner.object;
   kept.by_address = by_address || (same && kept.by_address);
   if (same) return;
   kept.owner = Ref(PyWeakref_NewRef(owner.object, nullptr));
@@ -54,13 +56,13 @@ void expose(PyObject* array, bool by_address) {
 }
 
 bool is_exposed(const Tensor* t) {
+  if (const Array* d = as_array(t->array)) return d->storage->exposed;
   const Owner owner = owner_of(t->array, t);
   if (!owner.address) return true;
   auto& map = exposures();
   if (map.empty()) return false;
   const auto found = map.find(owner.address);
   if (found == map.end()) return false;
-  if (!owner.object) return true;
   if (!found->second.owner || PyWeakref_GetObject(found->second.owner.get()) != owner.object) {
     map.erase(found);
     return false;
@@ -70,7 +72,8 @@ bool is_exposed(const Tensor* t) {
 
 bool is_alone(const Tensor* t) {
   const NDArray* a = as_ndarray(t->array);
-  if (!a || a->base || is_set(t->base)) return false;
+  const Array* d = a ? nullptr : as_array(t->array);
+  if (!(a ? !a->base : d && d->storage->alone()) || is_set(t->base)) return false;
   if (t->shared && (Py_REFCNT(t->shared) != 1 || is_set(t->shared->storage) ||
                     (is_set(t->shared->array) && t->shared->array != t->array)))
     return false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "array/array.h"
+#include "following/replay.h"
 #include "following/state.h"
 #include "launch/pack.h"
 
@@ -13,17 +14,6 @@ namespace tritorch {
 PyTypeObject* program_type = nullptr;
 
 namespace {
-
-struct Call {
-  Ref function;
-  std::vector<Ref> constants;  // null where a value goes
-  std::vector<int> values;     // negative where a constant goes
-  std::vector<int> results;    // one, or those of the tuple that it returns; negative: nobody asks
-  std::vector<int> dropped;    // values that nobody needs any more
-  // Of a program whose sizes are open: how results have to lie, and what is called if they do not.
-  std::vector<std::unique_ptr<OpenLayout>> expected;
-  Ref fallback;
-};
 
 // A value that is computed of a region's numbers: a size, a shape, a factor.
 struct Computed {
@@ -53,6 +43,7 @@ struct Body {
   std::vector<Computed> numbers;
   Ref finish;
   std::size_t most = 0;  // arguments of a call
+  std::unique_ptr<Replays> replays;
 };
 
 struct Program {
@@ -66,7 +57,8 @@ bool read_numbers(PyObject* tuple, std::vector<int>& numbers) {
 }
 
 bool read_call(PyObject* item, Body& body) {
-  PyObject *function, *constants, *values, *results, *dropped, *expected = nullptr, *fallback = Py_None;
+  PyObject *function, *constants, *values, *results, *dropped, *expected = nullptr,
+                                                               *fallback = Py_None;
   if (!PyArg_ParseTuple(item, "OO!O!O!O!|O!O", &function, &PyTuple_Type, &constants, &PyTuple_Type,
                         &values, &PyTuple_Type, &results, &PyTuple_Type, &dropped, &PyTuple_Type,
                         &expected, &fallback))
@@ -186,7 +178,8 @@ bool lies_as_expected(const Call& call, PyObject* result, const std::vector<Numb
   return true;
 }
 
-// Makes one call; its results are values then.
+}  // namespace
+
 bool make_call(const Call& call, std::vector<Ref>& values, const std::vector<Number>& numbers,
                PyObject** args) {
   const std::size_t n = call.values.size();
@@ -219,9 +212,10 @@ bool make_call(const Call& call, std::vector<Ref>& values, const std::vector<Num
         values[static_cast<std::size_t>(call.results[i])] =
             Ref::to(PyTuple_GET_ITEM(result.get(), static_cast<Py_ssize_t>(i)));
   }
-  for (int value : call.dropped) values[static_cast<std::size_t>(value)] = Ref();
   return true;
 }
+
+namespace {
 
 bool make_calls(const Body& body, std::vector<Ref>& values, const std::vector<Number>& numbers) {
   for (const Computed& each : body.numbers) {
@@ -230,11 +224,15 @@ bool make_calls(const Body& body, std::vector<Ref>& values, const std::vector<Nu
     value = Ref(build(each.pattern, values, numbers));
     if (!value) return false;
   }
+  if (body.replays)
+    if (Replay* replay = body.replays->find(numbers)) return replay->compute(values, numbers);
   PyObject* few[16];
   std::vector<PyObject*> many(body.most > 16 ? body.most : 0);
   PyObject** args = body.most > 16 ? many.data() : few;
-  for (const Call& call : body.calls)
+  for (const Call& call : body.calls) {
     if (!make_call(call, values, numbers, args)) return false;
+    let_go(call, values);
+  }
   return true;
 }
 
@@ -262,13 +260,40 @@ PyObject* program_run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return as_list(values);
 }
 
-PyMethodDef program_methods[] = {{"run", TRITORCH_FASTCALL(program_run), nullptr},
+// as_graph(tell, most_changed): from now on it is recorded, and replayed as CUDA graphs.
+PyObject* program_as_graph(PyObject* self, PyObject* args) {
+  Body& body = *reinterpret_cast<Program*>(self)->body;
+  PyObject* tell;
+  double most_changed;
+  if (!PyArg_ParseTuple(args, "Od", &tell, &most_changed)) return nullptr;
+  bool open = !body.numbers.empty();
+  for (const Call& call : body.calls) open |= static_cast<bool>(call.fallback);
+  std::vector<int> computed;
+  for (const Computed& each : body.numbers) computed.push_back(each.value);
+  body.replays =
+      std::make_unique<Replays>(body.calls, body.most, computed, open, Ref::to(tell), most_changed);
+  Py_RETURN_NONE;
+}
+
+PyObject* program_graphs(PyObject* self, void*) {
+  const Body& body = *reinterpret_cast<Program*>(self)->body;
+  return body.replays ? body.replays->describe() : PyList_New(0);
+}
+
+PyGetSetDef program_properties[] = {
+    {"graphs", program_graphs, nullptr,
+     "what became of its CUDA graphs, one for each set of numbers", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMethodDef program_methods[] = {{"as_graph", program_as_graph, METH_VARARGS, nullptr},
+                                 {"run", TRITORCH_FASTCALL(program_run), nullptr},
                                  {nullptr, nullptr, 0, nullptr}};
 PyType_Slot program_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(program_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(program_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(program_traverse)},
     {Py_tp_methods, program_methods},
+    {Py_tp_getset, program_properties},
     {Py_tp_doc, const_cast<char*>("Functions of arrays, one after the other.")},
     {0, nullptr}};
 PyType_Spec program_spec = {"tritorch._C.Program", sizeof(Program), 0,

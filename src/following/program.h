@@ -4,6 +4,7 @@
 
 #include <Python.h>
 
+#include <memory>
 #include <vector>
 
 #include "following/pattern.h"
@@ -11,6 +12,25 @@
 namespace tritorch {
 
 extern PyTypeObject* program_type;
+
+struct Call {
+  Ref function;
+  std::vector<Ref> constants;  // null where a value goes
+  std::vector<int> values;     // negative where a constant goes
+  std::vector<int> results;    // one, or those of the tuple that it returns; negative: nobody asks
+  std::vector<int> dropped;    // values that nobody needs any more
+  // Of a program whose sizes are open: how results have to lie, and what is called if they do not.
+  std::vector<std::unique_ptr<OpenLayout>> expected;
+  Ref fallback;
+};
+
+// Makes one call; its results are values then.  args: room for its arguments.
+bool make_call(const Call& call, std::vector<Ref>& values, const std::vector<Number>& numbers,
+               PyObject** args);
+// Lets go of the values that nobody needs after it.
+inline void let_go(const Call& call, std::vector<Ref>& values) {
+  for (int value : call.dropped) values[static_cast<std::size_t>(value)] = Ref();
+}
 
 // A list of the tensors of all slots: those given, and those that somebody holds.
 PyObject* tensors_by_slot(const std::vector<Ref>& tensors, const std::vector<Tensor*>& slots);

@@ -11,6 +11,7 @@
 #include "interpreter.h"
 #include "launch/descriptor.h"
 #include "launch/pack.h"
+#include "launch/recording.h"
 
 namespace tritorch {
 namespace {
@@ -23,6 +24,13 @@ struct LaunchPlan {
   bool cooperative = false, dependent = false;  // dependent: programmatic dependent launch
   std::size_t scratch_size = 0, scratch_align = 1, profile_size = 0, profile_align = 1;
 };
+
+std::vector<std::uint32_t> parameter_sizes(const LaunchPlan& plan) {
+  std::vector<std::uint32_t> sizes;
+  for (const ArgPlan& arg : plan.args) append_sizes(arg, sizes);
+  sizes.insert(sizes.end(), 2, 8);  // the scratch pointers
+  return sizes;
+}
 
 struct Launcher {
   PyObject_HEAD vectorcallfunc vectorcall;
@@ -79,8 +87,9 @@ class Scratch {
   cu::CUdeviceptr pointer_ = 0;
 };
 
+// owner: what keeps the function, for who launches it again.
 void launch(const Launcher* launcher, cu::CUfunction function, const Grid& grid,
-            cu::CUstream stream, int device, PyObject* const* values) {
+            cu::CUstream stream, int device, PyObject* const* values, PyObject* owner) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const LaunchPlan& plan = *launcher->plan;
   if (grid.x * plan.num_ctas > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
@@ -88,7 +97,9 @@ void launch(const Launcher* launcher, cu::CUfunction function, const Grid& grid,
                                ", " + std::to_string(grid.z) +
                                ") exceeds the hardware's limit of (2147483647, 65535, 65535)");
   bind(device);
-  PackedArgs packed;
+  Recording* recording = current_recording();
+  std::vector<Mark> marks;
+  PackedArgs packed(recording ? &marks : nullptr);
   for (std::size_t i = 0; i < plan.args.size(); ++i) packed.add(plan.args[i], values[i], device);
   Scratch global(launcher, plan.scratch_size, plan.scratch_align, grid, stream, false, device);
   Scratch profile(launcher, plan.profile_size, plan.profile_align, grid, stream, true, device);
@@ -124,6 +135,11 @@ void launch(const Launcher* launcher, cu::CUfunction function, const Grid& grid,
                             stream,
                             attributes,
                             count};
+  if (recording) [[unlikely]] {
+    std::vector<std::uint32_t> sizes = parameter_sizes(plan);
+    recording->kernel(config, function, packed, sizes, marks, device, owner);
+  }
+  Unrecorded noted;
   DRIVE(cuLaunchKernelEx(&config, function, packed.params(), nullptr));
 }
 
@@ -161,7 +177,7 @@ PyObject* launcher_call(PyObject* self, PyObject* const* args, std::size_t flags
     auto function = reinterpret_cast<cu::CUfunction>(PyLong_AsUnsignedLongLongMask(args[4]));
     if (PyErr_Occurred()) throw PythonError{};
     run_hook(args[7], args[6]);
-    launch(launcher, function, grid, stream, current_device(), args + 9);
+    launch(launcher, function, grid, stream, current_device(), args + 9, self);
     run_hook(args[8], args[6]);
     Py_RETURN_NONE;
   });
@@ -516,22 +532,26 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
       for (; first != last; ++first)
         if (key == first->second.key) {
           Launcher* launcher = first->second.launcher;
+          PyObject* keep = first->second.keep;
           Py_INCREF(launcher);  // a hook may clear the table
+          Py_INCREF(keep);
           cu::CUfunction function = first->second.function;
           try {
-            launch(launcher, function, grid, stream, device, values);
+            launch(launcher, function, grid, stream, device, values, keep);
           } catch (...) {
             Py_DECREF(launcher);
+            Py_DECREF(keep);
             throw;
           }
           Py_DECREF(launcher);
+          Py_DECREF(keep);
           Py_RETURN_NONE;
         }
     }
     Entry entry = compile(state, device, values, args, positional, names, slots);
     entry.key = key.words();
     try {
-      launch(entry.launcher, entry.function, grid, stream, device, values);
+      launch(entry.launcher, entry.function, grid, stream, device, values, entry.keep);
     } catch (...) {
       release(entry);
       throw;

@@ -263,6 +263,22 @@ void* PackedArgs::reserve(std::size_t size, std::size_t alignment) {
 }
 
 void PackedArgs::add(const ArgPlan& plan, PyObject* value, int device) {
+  add_value(plan, value, device);
+  if (marks_) [[unlikely]]
+    mark(plan, value);
+}
+
+// Descriptors mark themselves, and a tuple's items have been marked.
+void PackedArgs::mark(const ArgPlan& plan, PyObject* value) {
+  if (plan.kind == ArgKind::pointer)
+    marks_->push_back({Mark::address, count_ - 1, value, {}});
+  else if (plan.kind == ArgKind::tensor_map)
+    marks_->push_back({Mark::opaque, count_ - 1, value, {}});
+  else if (plan.kind >= ArgKind::i8 && plan.kind <= ArgKind::u64 && PyLong_Check(value))
+    marks_->push_back({Mark::number, count_ - 1, value, {}});
+}
+
+void PackedArgs::add_value(const ArgPlan& plan, PyObject* value, int device) {
   switch (plan.kind) {
     case ArgKind::constant:
       return;
@@ -322,6 +338,7 @@ void PackedArgs::add_descriptor(const ArgPlan& plan, PyObject* value, int device
   std::array<std::int64_t, 5> shape{}, strides{};
   bool pads_nan = false, rounds = false;
   cu::CUdeviceptr pointer;
+  PyObject* leads = nullptr;  // to the memory
   int rank;
   const Descriptor* ours = as_descriptor(value);
   if (ours) {
@@ -329,6 +346,7 @@ void PackedArgs::add_descriptor(const ArgPlan& plan, PyObject* value, int device
     shape = ours->shape;
     strides = ours->strides;
     pointer = pointer_of(ours->base, device);
+    leads = ours->base;
   } else {
     Ref base(PyObject_GetAttrString(value, "base"));
     Ref shape_object(PyObject_GetAttrString(value, "shape"));
@@ -343,6 +361,7 @@ void PackedArgs::add_descriptor(const ArgPlan& plan, PyObject* value, int device
     rank = reversed_ints(static_cast<PyObject*>(shape_object), shape);
     if (rank != reversed_ints(static_cast<PyObject*>(strides_object), strides)) rank = -1;
     pointer = pointer_of(base, device);
+    leads = base;  // which the descriptor holds
   }
   if (rank != plan.rank)
     fail(PyExc_ValueError, "a tensor descriptor of rank " + std::to_string(plan.rank) +
@@ -371,8 +390,10 @@ void PackedArgs::add_descriptor(const ArgPlan& plan, PyObject* value, int device
         reversed_ints(static_cast<PyObject*>(steps), request.element_strides);
     }
     put(tensor_map(request));
+    if (marks_) marks_->push_back({Mark::map, count_ - 1, leads, request});
   } else {
     put(pointer);
+    if (marks_) marks_->push_back({Mark::address, count_ - 1, leads, {}});
     for (int i = rank; i-- > 0;) put(shape[i]);
     for (int i = rank; i-- > 0;) put(strides[i]);
     put(static_cast<std::int8_t>(pads_nan));

@@ -18,6 +18,7 @@ struct PythonError {};
 
 // Implemented beside the bindings.
 const Array* as_array(PyObject* object) noexcept;  // null for anything else
+PyObject* array_object(Array&& array);             // a new reference; null with an error set
 void set_python_error(std::exception_ptr error) noexcept;
 
 enum class ArgKind : std::uint8_t {
@@ -63,11 +64,26 @@ void append_sizes(const ArgPlan& plan, std::vector<std::uint32_t>& sizes);
 // The kind's name of each parameter ("pointer", "i32", ...), in order.
 void append_kinds(const ArgPlan& plan, std::vector<std::string>& kinds);
 
+// What a parameter that is packed was made of, for who wants to make it anew.
+struct Mark {
+  enum Kind : std::uint8_t { address, map, number, opaque } kind;
+  std::size_t parameter;
+  PyObject* value;  // borrowed: an array or what else leads to memory, or a number
+  TensorMapRequest request;
+};
+
 class PackedArgs {
  public:
+  explicit PackedArgs(std::vector<Mark>* marks = nullptr) : marks_(marks) {}
   void add(const ArgPlan& plan, PyObject* value, int device);
   void add_pointer(cu::CUdeviceptr pointer) { put(pointer); }
   void** params() { return params_; }
+  std::size_t count() const { return count_; }
+  std::size_t bytes() const { return used_; }
+  const void* parameter(std::size_t i) const { return params_[i]; }
+  std::size_t offset(std::size_t i) const {
+    return static_cast<std::size_t>(static_cast<unsigned char*>(params_[i]) - bytes_);
+  }
 
  private:
   static constexpr std::size_t kBytes = 4096, kParams = 1024;
@@ -76,11 +92,14 @@ class PackedArgs {
     std::memcpy(reserve(sizeof(T), alignof(T)), &value, sizeof(T));
   }
   void* reserve(std::size_t size, std::size_t alignment);
+  void add_value(const ArgPlan& plan, PyObject* value, int device);
   void add_descriptor(const ArgPlan& plan, PyObject* value, int device);
+  void mark(const ArgPlan& plan, PyObject* value);
 
   alignas(128) unsigned char bytes_[kBytes];
   void* params_[kParams];
   std::size_t used_ = 0, count_ = 0;
+  std::vector<Mark>* marks_;
 };
 
 // The device address behind an argument: an array, an integer, None, or an object with data_ptr().

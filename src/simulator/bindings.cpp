@@ -15,8 +15,9 @@ cu::simulator::Call call_named(const std::string& name) {
   if (name == "alloc") return cu::simulator::Call::alloc;
   if (name == "launch") return cu::simulator::Call::launch;
   if (name == "copy") return cu::simulator::Call::copy;
-  throw std::domain_error("a failure is injected into 'alloc', 'launch' or 'copy', not '" + name +
-                          "'");
+  if (name == "graph") return cu::simulator::Call::graph;
+  throw std::domain_error("a failure is injected into 'alloc', 'launch', 'copy' or 'graph', not '" +
+                          name + "'");
 }
 
 void check_block(std::size_t addresses, std::size_t mask, std::size_t values) {
@@ -86,6 +87,8 @@ void bind_simulator(nb::module_& m) {
         nb::dict out;
         out["launches"] = c.launches;
         out["copies"] = c.copies;
+        out["graph_launches"] = c.graph_launches;
+        out["node_changes"] = c.node_changes;
         out["memsets"] = c.memsets;
         out["allocations"] = c.allocations;
         out["frees"] = c.frees;

@@ -24,7 +24,8 @@ void apply(SimulatorOptions options) {
   if (options.fail_launch)
     arm(Call::launch, options.fail_launch, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   if (options.fail_copy) arm(Call::copy, options.fail_copy, CUDA_ERROR_UNKNOWN);
-  options.fail_alloc = options.fail_launch = options.fail_copy = 0;
+  if (options.fail_graph) arm(Call::graph, options.fail_graph, CUDA_ERROR_UNKNOWN);
+  options.fail_alloc = options.fail_launch = options.fail_copy = options.fail_graph = 0;
   s.options = options;
   s.discard_launches = options.discard_launches;
   s.keep_errors = options.sticky;
@@ -234,12 +235,17 @@ SimulatorOptions parse_simulator_options(const std::string& text) {
       options.fail_launch = value;
     } else if (good && name == "fail_copy") {
       options.fail_copy = value;
+    } else if (good && name == "fail_graph") {
+      options.fail_graph = value;
+    } else if (good && name == "graph_nodes" && value <= 1) {
+      options.graph_nodes = value != 0;
     } else {
       throw std::invalid_argument(
           "TRITORCH_SIMULATE_CUDA: \"" + std::string(item) +
           "\" is not understood; give 1, or a list such as \"seed=7,memory=2G,devices=2\" of: "
           "seed=N, memory=SIZE (K, M or G), devices=1..16, poison=0|1, discard_launches=0|1, "
-          "sticky=0|1, virtual_memory=0|1, fail_alloc=N, fail_launch=N, fail_copy=N");
+          "sticky=0|1, virtual_memory=0|1, graph_nodes=0|1, fail_alloc=N, fail_launch=N, "
+          "fail_copy=N, fail_graph=N");
     }
   }
   return options;

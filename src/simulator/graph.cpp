@@ -40,11 +40,12 @@ bool all_joined(const Graph& graph, const std::vector<std::size_t>& tail) {
   return std::find(seen.begin(), seen.end(), false) == seen.end();
 }
 
-CUgraphNode node_handle(std::size_t index) {
-  return reinterpret_cast<CUgraphNode>(std::uintptr_t{0x100} * (index + 1));
-}
-
 }  // namespace
+
+CUgraphNode new_node_handle() {
+  static std::atomic<std::uintptr_t> next{0x100};
+  return reinterpret_cast<CUgraphNode>(next.fetch_add(0x100));
+}
 
 // Its streams run their work again; events still know that they were captured.  Returns the graph,
 // which may own kernels: let go of it without the lock.
@@ -63,7 +64,7 @@ std::shared_ptr<Graph> end_capture(const std::shared_ptr<Capture>& capture) {
 void capture_node(Stream& stream, Action action) {
   require_valid(*stream.capture);
   std::vector<Node>& nodes = stream.capture->graph->nodes;
-  nodes.push_back({std::move(action), std::move(stream.tail)});
+  nodes.push_back({std::move(action), std::move(stream.tail), new_node_handle(), nullptr});
   stream.tail = {nodes.size() - 1};
 }
 
@@ -195,7 +196,8 @@ void cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuui
   if (id) *id = capture->id;
   if (graph) *graph = capture->graph->handle;
   stream->tail_handles.clear();
-  for (std::size_t index : stream->tail) stream->tail_handles.push_back(node_handle(index));
+  for (std::size_t index : stream->tail)
+    stream->tail_handles.push_back(capture->graph->nodes[index].handle);
   if (needs) *needs = stream->tail_handles.data();
   if (count) *count = stream->tail_handles.size();
 }
@@ -255,19 +257,23 @@ void cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flags) {
 void cuGraphInstantiate(CUgraphExec* exec, CUgraph handle, unsigned long long flags) {
   Lock lock(state().mutex);
   current_device();
+  check_injected(Call::graph);
   require(exec && flags <= 15);
   const auto graph = state().world->graphs.get(handle);
   for (const auto& capture : state().world->captures) require(capture->graph != graph);
   auto made = std::make_shared<GraphExec>();
   made->graph = std::make_shared<Graph>(*graph);
+  made->source = handle;
   *exec = state().world->execs.add(std::move(made));
 }
 
 void cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
   std::shared_ptr<GraphExec> exec;
   Lock lock(state().mutex);
+  check_injected(Call::graph);
   exec = state().world->execs.get(handle);
   const auto stream = find_stream(stream_handle);
+  ++device_state(stream->device).counters.graph_launches;
   std::vector<Point> needs;
   if (!stream->capture && exec->last_launch.stream) needs.push_back(exec->last_launch);
   const Point point =
@@ -294,7 +300,7 @@ void cuGraphGetNodes(CUgraph handle, CUgraphNode* nodes, std::size_t* count) {
   require(count);
   if (nodes)
     for (std::size_t index = 0; index < *count; ++index)
-      nodes[index] = index < graph->nodes.size() ? node_handle(index) : nullptr;
+      nodes[index] = index < graph->nodes.size() ? graph->nodes[index].handle : nullptr;
   *count = nodes ? std::min(*count, graph->nodes.size()) : graph->nodes.size();
 }
 

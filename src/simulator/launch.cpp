@@ -14,75 +14,24 @@ constexpr int kMaxShared = 227 << 10;
 std::atomic<std::string (*)()> launch_site{nullptr};
 constexpr unsigned kMultiprocessors = 132, kThreadsPerMultiprocessor = 2048;
 
-// A launch as it was when it was queued: the caller's arrays are his again at once.
-struct LaunchCopy {
-  std::shared_ptr<Function> function;
-  CUlaunchConfig config;
-  std::vector<CUlaunchAttribute> attributes;
-  struct alignas(128) Chunk {
-    unsigned char bytes[128];
-  };
-  std::vector<Chunk> storage;
-  std::vector<const void*> params;
-  std::string site;
-
-  LaunchCopy(std::shared_ptr<Function> kernel, const CUlaunchConfig& from, void** values)
-      : function(std::move(kernel)), config(from) {
-    attributes.assign(from.attrs, from.attrs + from.numAttrs);
-    config.attrs = attributes.data();
-    std::vector<std::size_t> offsets;
-    std::size_t end = 0;
-    for (const std::size_t size : function->param_sizes) {
-      const std::size_t alignment =
-          std::min(std::bit_ceil(std::max(size, std::size_t{1})), sizeof(Chunk));
-      offsets.push_back((end + alignment - 1) / alignment * alignment);
-      end = offsets.back() + size;
-    }
-    storage.resize(end / sizeof(Chunk) + 1);
-    for (std::size_t index = 0; index < offsets.size(); ++index) {
-      unsigned char* to = storage[0].bytes + offsets[index];
-      std::memcpy(to, values[index], function->param_sizes[index]);
-      params.push_back(to);
-    }
+CUresult run_launch(const LaunchCopy& launch, std::string& detail) {
+  const Function& kernel = *launch.function;
+  if (!kernel.run || state().discard_launches) return CUDA_SUCCESS;
+  CUresult result = CUDA_ERROR_LAUNCH_FAILED;
+  try {
+    result = kernel.run(kernel.user, {&launch.config, &launch.params, launch.site}, detail);
+  } catch (const std::exception& error) {
+    detail = error.what();
   }
-};
-
-// What the driver refuses at the call.
-void validate(const CUlaunchConfig& config, const Function& function) {
-  const unsigned threads_xy = config.blockDimX * config.blockDimY;
-  require(config.gridDimX >= 1 && config.gridDimX <= 0x7fffffffU);
-  require(config.gridDimY >= 1 && config.gridDimY <= 65535);
-  require(config.gridDimZ >= 1 && config.gridDimZ <= 65535);
-  require(config.blockDimX >= 1 && config.blockDimX <= 1024);
-  require(config.blockDimY >= 1 && config.blockDimY <= 1024);
-  require(config.blockDimZ >= 1 && config.blockDimZ <= 64 && threads_xy <= 1024);
-  const unsigned threads = threads_xy * config.blockDimZ;
-  require(threads <= 1024);
-  // More than 48 KiB must have been asked for with cuFuncSetAttribute.
-  require(config.sharedMemBytes <= static_cast<unsigned>(function.max_dynamic_shared.load()));
-  require(config.numAttrs == 0 || config.attrs);
-  for (unsigned index = 0; index < config.numAttrs; ++index) {
-    const CUlaunchAttribute& attribute = config.attrs[index];
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      const auto& cluster = attribute.value.clusterDim;
-      require(cluster.x && cluster.y && cluster.z);
-      require(config.gridDimX % cluster.x == 0 && config.gridDimY % cluster.y == 0 &&
-              config.gridDimZ % cluster.z == 0);
-      require(std::uint64_t{cluster.x} * cluster.y * cluster.z <= 16);
-    } else if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attribute.value.cooperative) {
-      const std::uint64_t blocks =
-          std::uint64_t{config.gridDimX} * config.gridDimY * config.gridDimZ;
-      require(blocks <= kMultiprocessors * (kThreadsPerMultiprocessor / threads),
-              CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
-    }
-  }
+  if (result != CUDA_SUCCESS)
+    detail = "kernel " + kernel.name + (detail.empty() ? "" : ": " + detail);
+  return result;
 }
 
 Function& function_of(CUfunction handle) {
   require(handle != nullptr, CUDA_ERROR_INVALID_HANDLE);
   return *reinterpret_cast<Function*>(handle);
 }
-
 // What a tensor map holds here: enough for an interpreter to follow it.
 struct TensorMapFields {
   std::uint64_t address;
@@ -147,6 +96,87 @@ void store(CUtensorMap* map, const TensorMapFields& fields) {
 
 }  // namespace
 
+LaunchCopy::LaunchCopy(std::shared_ptr<Function> kernel, const CUlaunchConfig& from,
+                       void* const* values)
+    : function(std::move(kernel)), config(from) {
+  attributes.assign(from.attrs, from.attrs + from.numAttrs);
+  config.attrs = attributes.data();
+  std::vector<std::size_t> offsets;
+  std::size_t end = 0;
+  for (const std::size_t size : function->param_sizes) {
+    const std::size_t alignment =
+        std::min(std::bit_ceil(std::max(size, std::size_t{1})), sizeof(Chunk));
+    offsets.push_back((end + alignment - 1) / alignment * alignment);
+    end = offsets.back() + size;
+  }
+  storage.resize(end / sizeof(Chunk) + 1);
+  for (std::size_t index = 0; index < offsets.size(); ++index) {
+    unsigned char* to = storage[0].bytes + offsets[index];
+    std::memcpy(to, values[index], function->param_sizes[index]);
+    params.push_back(to);
+  }
+}
+
+LaunchCopy::LaunchCopy(const LaunchCopy& other, const CUlaunchAttribute& more)
+    : LaunchCopy(other.function, other.config, const_cast<void* const*>(other.params.data())) {
+  attributes.push_back(more);
+  config.attrs = attributes.data();
+  config.numAttrs = static_cast<unsigned>(attributes.size());
+  site = other.site;
+}
+
+// What the driver refuses at the call.
+void validate_launch(const CUlaunchConfig& config, const Function& function) {
+  const unsigned threads_xy = config.blockDimX * config.blockDimY;
+  require(config.gridDimX >= 1 && config.gridDimX <= 0x7fffffffU);
+  require(config.gridDimY >= 1 && config.gridDimY <= 65535);
+  require(config.gridDimZ >= 1 && config.gridDimZ <= 65535);
+  require(config.blockDimX >= 1 && config.blockDimX <= 1024);
+  require(config.blockDimY >= 1 && config.blockDimY <= 1024);
+  require(config.blockDimZ >= 1 && config.blockDimZ <= 64 && threads_xy <= 1024);
+  const unsigned threads = threads_xy * config.blockDimZ;
+  require(threads <= 1024);
+  // More than 48 KiB must have been asked for with cuFuncSetAttribute.
+  require(config.sharedMemBytes <= static_cast<unsigned>(function.max_dynamic_shared.load()));
+  require(config.numAttrs == 0 || config.attrs);
+  for (unsigned index = 0; index < config.numAttrs; ++index) {
+    const CUlaunchAttribute& attribute = config.attrs[index];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      const auto& cluster = attribute.value.clusterDim;
+      require(cluster.x && cluster.y && cluster.z);
+      require(config.gridDimX % cluster.x == 0 && config.gridDimY % cluster.y == 0 &&
+              config.gridDimZ % cluster.z == 0);
+      require(std::uint64_t{cluster.x} * cluster.y * cluster.z <= 16);
+    } else if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attribute.value.cooperative) {
+      const std::uint64_t blocks =
+          std::uint64_t{config.gridDimX} * config.gridDimY * config.gridDimZ;
+      require(blocks <= kMultiprocessors * (kThreadsPerMultiprocessor / threads),
+              CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    }
+  }
+}
+
+Action kernel_action(std::shared_ptr<const LaunchCopy> launch) {
+  auto work = [launch = std::move(launch)](std::string& detail) {
+    return run_launch(*launch, detail);
+  };
+  return {"kernel", std::move(work), true, nullptr};
+}
+
+std::shared_ptr<const LaunchCopy> checked_launch(const CUlaunchConfig& config, CUfunction handle,
+                                                 void* const* params) {
+  Function& function = function_of(handle);
+  validate_launch(config, function);
+  require(params || function.param_sizes.empty());
+  std::string site;
+  if (const auto asked = launch_site.load()) site = asked();
+  Lock lock(state().mutex);
+  require(state().functions.count(&function) != 0, CUDA_ERROR_INVALID_HANDLE);
+  auto copy = std::make_shared<LaunchCopy>(function.shared_from_this(), config, params);
+  copy->site = std::move(site);
+  return copy;
+}
+
 CUfunction make_function(std::string name, std::vector<std::uint32_t> param_sizes, KernelBody run,
                          void* user, void (*destroy)(void*)) {
   auto function = std::make_shared<Function>();
@@ -192,7 +222,7 @@ void cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** pa
   const int device = current_device();
   check_sticky(device);
   require(extra == nullptr, CUDA_ERROR_NOT_SUPPORTED);
-  validate(*config, function);
+  validate_launch(*config, function);
   require(params || function.param_sizes.empty());
   // Measured by host-time benchmarks: no lock, no allocation.
   if (s.discard_launches.load(std::memory_order_relaxed) &&
@@ -210,20 +240,7 @@ void cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** pa
   if (s.discard_launches) return;
   copy = std::make_shared<LaunchCopy>(function.shared_from_this(), *config, params);
   copy->site = std::move(site);
-  auto work = [copy](std::string& detail) {
-    const Function& kernel = *copy->function;
-    if (!kernel.run) return CUDA_SUCCESS;
-    CUresult result = CUDA_ERROR_LAUNCH_FAILED;
-    try {
-      result = kernel.run(kernel.user, {&copy->config, &copy->params, copy->site}, detail);
-    } catch (const std::exception& error) {
-      detail = error.what();
-    }
-    if (result != CUDA_SUCCESS)
-      detail = "kernel " + kernel.name + (detail.empty() ? "" : ": " + detail);
-    return result;
-  };
-  enqueue(lock, stream, {"kernel", std::move(work), true, nullptr});
+  enqueue(lock, stream, kernel_action(copy));
   ++device_state(device).counters.launches;
 }
 

@@ -48,13 +48,18 @@ void copy_between_devices(CUdeviceptr to, CUdeviceptr from, std::size_t size, CU
   check_sticky(stream->device);
   check_injected(Call::copy);
   if (size == 0) return;
-  queue_copy(lock, stream, [=](std::string& detail) {
-    if (!check_access("a copy's read", from, size, detail) ||
-        !check_access("a copy's write", to, size, detail))
-      return CUDA_ERROR_ILLEGAL_ADDRESS;
-    std::memmove(host<void>(to), host<void>(from), size);
+  queue_copy(lock, stream, copy_action(to, from, size).work);
+}
+
+template <class T>
+Action fill_with(CUdeviceptr to, T value, std::size_t count) {
+  require(to % sizeof(T) == 0 && count < std::size_t{1} << 46);
+  auto work = [=](std::string& detail) {
+    if (!check_access("a memset", to, count * sizeof(T), detail)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    std::fill_n(host<T>(to), count, value);
     return CUDA_SUCCESS;
-  });
+  };
+  return {"memset", std::move(work), false, nullptr};
 }
 
 template <class T>
@@ -62,14 +67,9 @@ void queue_memset(CUdeviceptr to, T value, std::size_t count, CUstream handle) {
   Lock lock(state().mutex);
   const auto stream = find_stream(handle);
   check_sticky(stream->device);
-  require(to % sizeof(T) == 0 && count < std::size_t{1} << 46);
+  Action fill = fill_with(to, value, count);
   if (count == 0) return;
-  auto work = [=](std::string& detail) {
-    if (!check_access("a memset", to, count * sizeof(T), detail)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    std::fill_n(host<T>(to), count, value);
-    return CUDA_SUCCESS;
-  };
-  enqueue(lock, stream, {"memset", std::move(work), false, nullptr});
+  enqueue(lock, stream, std::move(fill));
   ++device_state(stream->device).counters.memsets;
 }
 
@@ -82,6 +82,24 @@ bool fits(int device, std::size_t size) {
 void require_result(CUresult result) { require(result == CUDA_SUCCESS, result); }
 
 }  // namespace
+
+Action copy_action(CUdeviceptr to, CUdeviceptr from, std::size_t size) {
+  auto work = [=](std::string& detail) {
+    if (!check_access("a copy's read", from, size, detail) ||
+        !check_access("a copy's write", to, size, detail))
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    std::memmove(host<void>(to), host<void>(from), size);
+    return CUDA_SUCCESS;
+  };
+  return {"memcpy", std::move(work), false, nullptr};
+}
+
+Action fill_action(CUdeviceptr to, unsigned value, unsigned width, std::size_t count) {
+  if (width == 1) return fill_with(to, static_cast<unsigned char>(value), count);
+  if (width == 2) return fill_with(to, static_cast<unsigned short>(value), count);
+  require(width == 4);
+  return fill_with(to, value, count);
+}
 
 namespace entry {
 

@@ -20,7 +20,8 @@ struct SimulatorOptions {
   bool sticky = true;  // a failed kernel fails every later call, as on a GPU; false: only the next
   bool virtual_memory = true;  // whether the devices claim virtual memory management
   // 0, or which next call of that kind fails (see simulator::fail); armed by reset and set_options.
-  std::uint64_t fail_alloc = 0, fail_launch = 0, fail_copy = 0;
+  std::uint64_t fail_alloc = 0, fail_launch = 0, fail_copy = 0, fail_graph = 0;
+  bool graph_nodes = true;  // whether graphs can be built node by node
 };
 
 // Parses "1" or "seed=7,memory=2G,devices=2,fail_alloc=5,..." (the value of
@@ -31,7 +32,7 @@ SimulatorOptions parse_simulator_options(const std::string& text);
 namespace simulator {
 
 // What a failure can be injected into.
-enum class Call { alloc, launch, copy };
+enum class Call { alloc, launch, copy, graph };
 
 // Forgets every stream, event and allocation and starts afresh.  For tests: no handle from before
 // may be used after.
@@ -93,6 +94,7 @@ void clear_error();
 // Counters for tests.
 struct Counters {
   std::uint64_t launches = 0, copies = 0, memsets = 0, allocations = 0, frees = 0;
+  std::uint64_t graph_launches = 0, node_changes = 0;
   std::uint64_t live_allocations = 0, live_bytes = 0, live_streams = 0, live_events = 0;
 };
 Counters counters(int device);

@@ -36,6 +36,7 @@ inline void require(bool condition, CUresult code = CUDA_ERROR_INVALID_VALUE) {
 
 using Lock = std::unique_lock<std::mutex>;
 struct Graph;
+struct Function;
 
 // Something a stream does.
 struct Action {
@@ -66,11 +67,28 @@ struct Operation {
   std::shared_ptr<Record> record;
 };
 
+// A launch as it was when it was queued: the caller's arrays are his again at once.
+struct LaunchCopy {
+  LaunchCopy(std::shared_ptr<Function> kernel, const CUlaunchConfig& from, void* const* values);
+  LaunchCopy(const LaunchCopy& other, const CUlaunchAttribute& more);
+  std::shared_ptr<Function> function;
+  CUlaunchConfig config;
+  std::vector<CUlaunchAttribute> attributes;
+  struct alignas(128) Chunk {
+    unsigned char bytes[128];
+  };
+  std::vector<Chunk> storage;
+  std::vector<const void*> params;
+  std::string site;
+};
+
 // Captures and graphs.
 
 struct Node {
   Action action;
   std::vector<std::size_t> needs;  // indices of earlier nodes
+  CUgraphNode handle = nullptr;
+  std::shared_ptr<const LaunchCopy> launch;  // of a kernel that was added, not captured
 };
 struct Graph {
   CUgraph handle = nullptr;
@@ -115,7 +133,8 @@ struct Event {
 
 struct GraphExec {
   std::shared_ptr<const Graph> graph;
-  Point last_launch;  // launches of one executable graph are ordered
+  CUgraph source = nullptr;  // what it was made of
+  Point last_launch;         // launches of one executable graph are ordered
 };
 
 struct Function : std::enable_shared_from_this<Function> {
@@ -154,6 +173,11 @@ class Handles {
     return value;
   }
   std::size_t size() const { return values_.size(); }
+  std::vector<std::shared_ptr<T>> all() const {
+    std::vector<std::shared_ptr<T>> found;
+    for (const auto& [handle, value] : values_) found.push_back(value);
+    return found;
+  }
 
  private:
   std::unordered_map<Handle, std::shared_ptr<T>> values_;
@@ -200,8 +224,8 @@ struct State {
   std::atomic<bool> initialized{false}, discard_launches{false}, keep_errors{true};
   std::array<std::atomic<int>, kMaxDevices>
       sticky{};  // CUresult of a device's asynchronous failure
-  std::array<std::atomic<std::uint64_t>, 3> fail_in{};  // by Call; 0: no injection
-  std::array<std::atomic<int>, 3> fail_code{};
+  std::array<std::atomic<std::uint64_t>, 4> fail_in{};  // by Call; 0: no injection
+  std::array<std::atomic<int>, 4> fail_code{};
 };
 State& state();
 std::uint64_t draw(std::uint64_t below);  // the next random number in [0, below)
@@ -244,6 +268,15 @@ void check_implicit(const Stream& stream);  // the legacy stream while a blockin
 void capture_node(Stream& stream, Action action);
 std::shared_ptr<Graph> end_capture(const std::shared_ptr<Capture>& capture);
 std::vector<std::size_t> random_order(const Graph& graph);
+CUgraphNode new_node_handle();
+
+// launch.cpp and memory_calls.cpp: what nodes do.
+std::shared_ptr<const LaunchCopy> checked_launch(const CUlaunchConfig& config, CUfunction function,
+                                                 void* const* params);
+void validate_launch(const CUlaunchConfig& config, const Function& function);
+Action kernel_action(std::shared_ptr<const LaunchCopy> launch);
+Action copy_action(CUdeviceptr to, CUdeviceptr from, std::size_t size);
+Action fill_action(CUdeviceptr to, unsigned value, unsigned width, std::size_t count);
 
 // The entries of the table, under their own names.  They throw Fail.
 namespace entry {

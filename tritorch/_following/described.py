@@ -11,7 +11,7 @@ from typing import Any
 from tritorch import _C
 from tritorch._following.calls import Layout, Slot, mapped
 from tritorch._following.symbols import arguments, hinted
-from tritorch._following.tape import Tape, Unfit
+from tritorch._following.tape import Form, Tape, Unfit
 from tritorch.core.device import PretendedDevice, pretence, pretending
 from tritorch.core.meta import MetaArray, meta_of
 from tritorch.core.tensor import Tensor
@@ -28,6 +28,44 @@ class _Describing:
 
 
 _describing = _Describing()
+
+
+class DescribedTape(Tape):
+    """What is called on tensors without memory, call by call as on another tape.
+
+    Results lie as they did there: that is a backend's choice, of sizes and strides alone."""
+
+    def __init__(self, like: Tape) -> None:
+        super().__init__()
+        self.like = like
+
+    def note(self, form: str, op: Any, tensors: Sequence[Any], params: Any, result: Any) -> None:
+        place = len(self.notes)
+        if place < len(self.like.notes) and form in ("call", "pointwise") and not op.is_view:
+            noted = self.like.notes[place]
+            if noted.op is op and len(noted.results) == (len(result) if noted.several else 1):
+                for number, x in zip(noted.results, result if noted.several else (result,)):
+                    if number >= 0 and type(x._array) is MetaArray:
+                        _lay(x._array, self.like.forms[number])
+        super().note(form, op, tensors, params, result)
+
+
+def _lay(array: MetaArray, form: Form) -> None:
+    """Lets an array lie as another does: with symbols for sizes, in the same order of dims."""
+    if len(form.shape) != len(array.shape):
+        return
+    if all(type(n) is int for n in array.shape):
+        array.strides = form.strides
+        return
+    order = sorted(range(len(form.shape)), key=lambda d: (form.strides[d], -d))
+    found: list[Any] = [1] * len(order)
+    step, known = 1, 1
+    for d in order:
+        if form.shape[d] != 1 and form.strides[d] != known:
+            return  # it is not dense
+        found[d] = step
+        step, known = step * array.shape[d], known * form.shape[d]
+    array.strides = tuple(found)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 from tritorch import _C
 from tritorch._following import counts, showing
 from tritorch._following.calls import Slot, slots_of
-from tritorch._following.described import described, require_same_calls, run_described
+from tritorch._following.described import (
+    DescribedTape,
+    described,
+    require_same_calls,
+    run_described,
+)
 from tritorch._following.improving import improved
 from tritorch._following.lowering import Lowered, whole
 from tritorch._following.renaming import renamed
@@ -24,6 +29,11 @@ from tritorch.core import dispatching
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
 from tritorch.core.tensor import Tensor
+
+
+# The part of a CUDA graph's nodes that may be changed for a run: changing one costs the host about
+# what launching it does, and a graph's kernels follow each other sooner.
+MOST_CHANGED = 0.75
 
 
 class Held(NamedTuple):
@@ -65,6 +75,16 @@ def _gives_back(step: Any) -> bool:
 # ---- what is held --------------------------------------------------------------------------------
 
 
+def is_usable(x: Tensor) -> bool:
+    """Whether a tensor may be asked for its history: not a view of several, after a write to its
+    base."""
+    try:
+        _ = x._node
+    except RuntimeError:
+        return False
+    return True
+
+
 def describe_held(
     slots: Sequence[int], tensors: dict[int, Tensor], inputs: dict[int, Tensor], tape: Tape
 ) -> list[Held]:
@@ -77,6 +97,8 @@ def describe_held(
         x = tensors[slot]
         if x._hooks is not None or x._tangent is not None or x._retains_grad:
             raise Unfit("a tensor that is held has hooks")
+        if not is_usable(x):
+            raise Unfit("a view that is held may not be used")
         value = tape.known(x._array)
         if value is None:
             raise Unfit("a tensor that is held was given by no record")
@@ -208,9 +230,10 @@ def _as_noted(result: Any, call: Lowered, forms: Sequence[Form]) -> bool:
 def native(
     calls: Sequence[Lowered], size: int, kept: set[int], inputs: Sequence[tuple[int, int]],
     outputs: Sequence[tuple[int, int, int, int]], written: Sequence[tuple[int, int]], finish: Any,
-    varying: Varying,
+    varying: Varying, graphs: bool,
 ) -> Any:  # fmt: skip
-    """A `_C.Program` of calls.  kept: values that are needed at the end."""
+    """A `_C.Program` of calls.  kept: values that are needed at the end; graphs: whether it is
+    launched as a CUDA graph."""
     last: dict[int, int] = {}
     for i, call in enumerate(calls):
         for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
@@ -233,14 +256,17 @@ def native(
             *varying.expected(call),
         ))  # fmt: skip
     showing.planned(calls, dropped)
-    return _C.Program(
+    program = _C.Program(
         size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish,
         tuple(varying.numbers.items()),
     )  # fmt: skip
+    if graphs:
+        program.as_graph(showing.graphed, MOST_CHANGED)
+    return program
 
 
 def ordered(
-    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int], varying: Varying
+    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int], varying: Varying, graphs: bool
 ) -> tuple[Any, dict[int, int]]:
     """A program that is run with arrays, its inputs first; and where it has which value."""
     places = {number: i for i, number in enumerate(inputs)}
@@ -257,7 +283,7 @@ def ordered(
     ]
     wanted = {places[number] for number in kept}
     own = varying.moved(places)
-    return native(moved, len(places), wanted, (), (), (), None, own), places
+    return native(moved, len(places), wanted, (), (), (), None, own, graphs), places
 
 
 class Draft:
@@ -301,8 +327,9 @@ class Draft:
             (each.slot, each.value, each.version, int(each.inference)) for each in self.held
         ]  # fmt: skip
         program = native(
-            calls, len(values), self.kept, self.inputs, outputs, self.written, finish, self.varying
-        )
+            calls, len(values), self.kept, self.inputs, outputs, self.written, finish,
+            self.varying, region.follower.options.graphs,
+        )  # fmt: skip
         for slot, times in self.written:
             tensors[slot]._shared.version += times
         if finish:
@@ -341,7 +368,7 @@ def first(
     try:
         if tape.unfit:
             raise Unfit(tape.unfit)
-        other = Tape()
+        other = DescribedTape(tape)
         for slot in inputs:
             other.number(twins[slot]._array)
         with region.follower.known.with_values(path, region.numbers, steps[-1]), noting(other.note):

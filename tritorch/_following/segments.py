@@ -45,6 +45,7 @@ class Segment:
         self.bases: list[int] = []  # slots of views that alone hold a base, which wants them too
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
+        self.leads: list[set[int]] = []  # for each output, the wanting inputs that it hangs on
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
         # For each output, the slots whose memory its gradient reads, with what is read there, and
         # those of the inputs of which that is computed.
@@ -52,6 +53,7 @@ class Segment:
         self.sources: list[set[int]] = []
         self.draft: Draft | None = None
         self.backward: Any = None
+        self.graphs = False  # whether programs are launched as CUDA graphs
 
     def outputs(self, tensors: Any) -> list[Tensor]:
         """The tensors whose history the segment's node is, of all by slot."""
@@ -146,14 +148,15 @@ class Segment:
                 if None in values:
                     raise Unfit("a gradient was given by no record")
                 found.append(values)
-            other, twins = Tape(), described.described(tensors, self.path.layouts)
+            other = described.DescribedTape(tape)
+            twins = described.described(tensors, self.path.layouts)
             with draft.known.with_values(self.path, numbers, self.steps[-1]):
                 self._require_same(tape, other, twins, grads)
             found_open = varying(tape, other, self.path)
             draft.varying = found_open.named(draft.names, seen)
             if self.path.symbols:
                 draft.held = plans.with_open_steps(draft.held, twins, self.path)
-            self.backward = Backward(tape, split, seen, grads, found, found_open)
+            self.backward = Backward(tape, split, seen, grads, found, found_open, self.graphs)
             self.backward.saved += draft.compute_early(self.backward.early, self.backward.forms)
             draft.fit(self.backward.saved)
         except Unfit as error:
@@ -213,9 +216,9 @@ class Backward:
 
     def __init__(
         self, tape: Tape, split: int, seen: int, grads: list[Any], results: list[list[Any]],
-        varying: Varying,
+        varying: Varying, graphs: bool,
     ) -> None:  # fmt: skip
-        self.results = results
+        self.results, self.graphs = results, graphs
         self.ambient = _C.ambient()  # what was set, of that on which calls depend
         self.grads = grads  # their values, or None
         self.forms = list(tape.forms)
@@ -267,7 +270,9 @@ class Backward:
             calls = [plans.checked(call, values, forms) for call in self.calls]
             known, given = self.varying.fixed(forms), self.inputs
             calls = improved(calls, known, given, self.kept)
-            self.program, places = plans.ordered(calls, self.inputs, self.kept, self.varying)
+            self.program, places = plans.ordered(
+                calls, self.inputs, self.kept, self.varying, self.graphs
+            )
             self.places = [[places[number] for number in each] for each in self.results]
             found = [[values[number] for number in each] for each in self.results]
         else:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tritorch._following.counters import counters
 from tritorch._following.tape import Value
 from tritorch._logging import getArtifactLogger
 
@@ -32,6 +33,15 @@ def planned(calls: Sequence[Any], dropped: Mapping[int, Sequence[int]]) -> None:
 def unplanned(why: str) -> None:
     """Says that a graph has no program: its calls are made, each time."""
     log.debug("NO PLAN, the calls of a graph are made each time: %s", why)
+
+
+def graphed(what: str, text: str) -> None:
+    """Says that a program has a CUDA graph now ("graph"), or why it has none ("none")."""
+    if what == "graph":
+        log.debug("CUDA GRAPH of %s", text)
+        return
+    counters["inductor"]["cudagraph_skips"] += 1
+    log.debug("NO CUDA GRAPH, a program's functions are called each time: %s", text)
 
 
 def _short(value: Any) -> str:

@@ -34,6 +34,14 @@ def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> d
     return dict(_MODES[mode] if mode else _MODES)
 
 
+def wants_graphs(mode: str | None, options: dict[str, Any]) -> bool:
+    """Whether what is compiled is to be launched as CUDA graphs."""
+    chosen = {**list_mode_options(mode), **options} if mode else options
+    name = "triton.cudagraphs"
+    dashed = {key.replace("-", "_"): value for key, value in chosen.items()}
+    return bool(dashed.get(name, config.triton.cudagraphs))
+
+
 def list_options() -> list[str]:
     """The names of all settings."""
     return list(config.get_config_copy())

@@ -91,7 +91,14 @@ class Generator:
         with self._lock:
             seed, offset = self._state
             self._state[1] += -(-count // 4) * 4
+        if _C.is_recording():  # whoever launches the same again draws others
+            return _C.recorded_draw(self, count, seed, offset)
         return seed, offset
+
+    def _rewind(self, offset: int) -> None:
+        """Takes back what was drawn from an offset on."""
+        with self._lock:
+            self._state[1] = offset
 
     def get_state(self) -> Any:
         """The state as a uint8 tensor."""

@@ -8,7 +8,8 @@ Each device has a buffer in page-locked host memory that its kernels write to di
 synchronisation only reads one word.  A launch takes the next of 4096 slots in a ring and remembers
 there the line of the user's program.  `where` holds the number of the launch and, in its low 16
 bits, that of the operator: a slot that has been used again since (as when a graph is replayed)
-still tells the operator, and is never blamed on the wrong line.
+still tells the operator, and is never blamed on the wrong line.  Launches of a recorded program
+(`src/launch/recording.h`) keep theirs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import sys
 from types import CodeType, FrameType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -46,9 +48,19 @@ class _Flags:
         self.next_launch = itertools.count(_FIRST).__next__
 
 
+class _Kept:
+    """The site of a launch that was recorded; what makes the launch again keeps it."""
+
+    __slots__ = ("__weakref__", "site")
+
+    def __init__(self, site: _Site) -> None:
+        self.site = site
+
+
 _flags: dict[int, _Flags] = {}
 _operators: list[tuple[str, type[Exception]]] = []
 _operator_ids: dict[str, int] = {}
+_recorded: WeakValueDictionary[int, _Kept] = WeakValueDictionary()
 _inside: dict[CodeType, bool] = {}  # whether code is the package's own
 _lock = locks.lock()
 
@@ -82,9 +94,13 @@ def mark(
             break
         frame = frame.f_back
     if frame is None:
-        flags.sites[launch % _SLOTS] = (where, message, details, None, 0)
+        site: _Site = (where, message, details, None, 0)
     else:
-        flags.sites[launch % _SLOTS] = (where, message, details, frame.f_code, frame.f_lasti)
+        site = (where, message, details, frame.f_code, frame.f_lasti)
+    flags.sites[launch % _SLOTS] = site
+    if _C.is_recording():  # a launch that is made again says what it says now
+        kept = _recorded[where] = _Kept(site)
+        where = _C.recorded_number(where, kept)
     return flags.array, where
 
 
@@ -117,6 +133,9 @@ def _raise(flags: _Flags) -> None:
     operator, kind = _operators[where & 0xFFFF]
     site = flags.sites[slot]
     if site is None or site[0] != where:
+        kept = _recorded.get(where)
+        site = None if kept is None else kept.site
+    if site is None:
         raise kind(f"{operator}(): bad value {value} (in a launch whose line is no longer known)")
     _, message, details, code, instruction = site
     text = f"{operator}(): {message.format(*details, value=value)}"

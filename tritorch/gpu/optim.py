@@ -87,6 +87,7 @@ def advance(
     numbers = _C.empty((len(counts), n_numbers), float64, device)
     values = [x if isinstance(x, Array) else float_bits(x) for x in options]
     kinds = tuple(x.dtype for x in counts[0])
+    _C.unrecordable("a kernel gets addresses in a table")
     words = np.array([[x.data_ptr() for x in row] for row in counts], np.int64)
     rows = upload(words, device) if kinds else numbers
     kernel("optim", "advance")(

@@ -24,7 +24,8 @@ _BLOCK = 256
 
 def signed(seed: int) -> int:
     """A seed as the int64 that a kernel takes."""
-    return seed - 2**64 if seed >= 2**63 else seed
+    # Its class stays: that of a number which is recorded.
+    return type(seed)(seed - 2**64) if seed >= 2**63 else seed
 
 
 def _draw(name: str, rng: Rng, shape: Ints, kind: dtype, p: float, q: float = 0.0) -> Array:

@@ -94,6 +94,16 @@ def _attention_grad(
     return (*_attention_back.call(inputs, (causal, scale, seed, offset, p)), None)
 
 
+def _like(x: Any, shape: tuple[int, ...]) -> Any:
+    """What a result looks like that lies as x does: on the GPU with heads and places in its order
+    (`gpu.attention.like`)."""
+    if x.device.type == "cuda" and len(shape) == 4 and x.shape[1] > 1:
+        if x.strides[1] < x.strides[2]:
+            batch, heads, length, width = shape
+            return x.new((batch, length, heads, width)).transpose(1, 2)
+    return x.new(shape)
+
+
 # With dropout (p) on the GPU only, where kernels draw the numbers again from a seed's offset.
 _attention = Operator(
     "scaled_dot_product_attention", "q k v mask", "causal scale seed offset p",
@@ -106,7 +116,7 @@ _attention = Operator(
         "causal, attn_mask=mask, scale=scale)",
     joint=_attention_grad, composed=_composed,
     batch="attention", infer=lambda q, k, v, *rest: (
-        q.new((*q.shape[:-1], v.shape[-1])), q.new(q.shape[:-1], computed(q))
+        _like(q, (*q.shape[:-1], v.shape[-1])), q.new(q.shape[:-1], computed(q))
     )
 )  # fmt: skip
 _attention_back = Operator(
@@ -118,7 +128,7 @@ _attention_back = Operator(
     kind="internal", outputs=0b111,
     cpu="attention.attention_backward",
     batch="attention",
-    infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
+    infer=lambda y, q, k, v, *rest: (_like(q, q.shape), _like(k, k.shape), _like(v, v.shape))
 )  # fmt: skip
 
 
