@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from tritorch._following.loops import Chain, Steps
 from tritorch._following.lowering import Lowered, twin_of
@@ -32,9 +33,25 @@ class ChainOp:
         self.name = "+".join(names)
 
 
+class PartOp:
+    """What stands for a record where steps are computed that are part of a call of one."""
+
+    is_view = False
+    kind = "part"
+
+    def __init__(self, name: str, trace: Trace, value: int) -> None:
+        self.name, self.trace, self.value = name, trace, value
+
+    def function(self, *arrays: Any) -> Any:
+        """The part alone."""
+        steps = Steps()
+        given = [steps.input(kind, True) for kind in self.trace.kinds[: len(arrays)]]
+        return Chain(steps, [steps.append(self.trace, self.value, given)])(*arrays)
+
+
 def shape_of(call: Lowered, forms: Sequence[Form]) -> tuple[int, ...] | None:
     """The shape that a call is computed element by element in; None if it is no such call."""
-    if call.note.form != "pointwise" or call.writes or len(call.results) != 1:
+    if call.note.form not in ("pointwise", "steps") or call.writes or len(call.results) != 1:
         return None
     shape = forms[call.results[0]].shape
     if math.prod(shape) < LEAST:
@@ -54,6 +71,8 @@ def steps_of(note: Note, forms: Sequence[Form]) -> tuple[Trace, int]:
     """The steps of a pointwise record's call, of its arrays as they are; Untraceable if it is more
     than those."""
     op = note.op
+    if note.form == "steps":
+        return op.trace, op.value
     if "compute" in vars(op) or getattr(op.cpu, "__wrapped__", None) is not op.function:
         raise Untraceable(f"{op.name} was replaced")
     twins = [twin_of(forms[x.number]) if type(x) is Value else x for x in note.inputs]
@@ -165,9 +184,7 @@ def _joined(
     return False
 
 
-def _assembled(
-    others: Sequence[Lowered], groups: Sequence[Group], kept: set[int]
-) -> list[Lowered]:
+def _assembled(others: Sequence[Lowered], groups: Sequence[Group], kept: set[int]) -> list[Lowered]:
     readers: dict[int, list[int]] = {}  # which group, or -1
     for call in others:
         for x in call.args:

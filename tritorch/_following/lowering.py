@@ -173,6 +173,8 @@ def arguments(note: Note) -> tuple[Any, ...]:
 def lowered(note: Note, known: Sequence[Form]) -> Lowered:
     """A note's function, the quick one where there is one."""
     op = note.op
+    if note.form == "steps":
+        return Lowered(op.function, note.inputs, note.results, note, False)
     if note.form == "pointwise" and note.params != (None,):
         raise Unfit(f"{op.name} writes into out=")
     if note.form == "in place" and into_itself(note, known):

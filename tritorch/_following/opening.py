@@ -332,7 +332,6 @@ def _fixed(
     return args, kwargs, ((), (), tuple(needed.values()), ()), kept
 
 
-
 def passed(region: Any, gate: Any) -> None:
     """A call was made that is made each time: the twin's is the next one beside."""
     if region.twin is not None:

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from tritorch import _C
 from tritorch._following import counts, showing
 from tritorch._following.calls import Slot, slots_of
-from tritorch._following.chains import fused
 from tritorch._following.described import (
     DescribedTape,
     described,
     require_same_calls,
     run_described,
 )
+from tritorch._following.improving import improved
 from tritorch._following.lowering import Lowered, whole
 from tritorch._following.renaming import renamed
 from tritorch._following.symbols import Path, computed, opened, places_of
@@ -295,10 +295,10 @@ class Draft:
         self, tape: Tape, inputs: list[tuple[int, int]], held: list[Held],
         written: list[tuple[int, int]], varying: Varying | None = None,
     ) -> None:  # fmt: skip
-        self.forms, self.varying = list(tape.forms), varying or Varying()
+        self.forms = list(tape.forms)
         given = [number for _, number in inputs]
-        layouts = self.varying.layouts
-        self.notes = renamed(tape.notes, self.forms, layouts, given, tape.memory())
+        self.notes, self.names = renamed(tape.notes, self.forms, given, tape.memory())
+        self.varying = (varying or Varying()).named(self.names, len(tape.forms))
         self.inputs, self.held, self.written = inputs, held, written
         self.kept = {each.value for each in held}
         self.kept |= {each.base_value for each in held if each.base_value is not None}
@@ -322,7 +322,8 @@ class Draft:
             calls = [checked(call, values, forms) for call in self.calls]
         finally:
             _C.set_grad_enabled(before)
-        calls = fused(calls, self.varying.fixed(forms), self.kept)
+        known, given = self.varying.fixed(forms), [n for _, n in self.inputs]
+        calls = improved(calls, known, given, self.kept)
         finish = self.finish()
         outputs = [] if finish else [
             (each.slot, each.value, each.version, int(each.inference)) for each in self.held

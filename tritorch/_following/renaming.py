@@ -7,9 +7,7 @@ chains.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from tritorch._following.lowering import twin_of
 from tritorch._following.tape import Form, Note, Value
@@ -20,33 +18,40 @@ from tritorch.ops.record.pointwise import Pointwise
 
 
 def renamed(
-    notes: Sequence[Note], forms: list[Form], layouts: dict[int, Any], given: Iterable[int],
-    memory: Mapping[int, int],
-) -> list[Note]:  # fmt: skip
-    """The notes, plain ones in place of those in place that may be.  Values that get new names have
-    their forms at the end, and the layouts that are open.
+    notes: Sequence[Note], forms: list[Form], given: Iterable[int], memory: Mapping[int, int]
+) -> tuple[list[Note], dict[int, int]]:
+    """The notes, plain ones in place of those in place that may be; and of new names the old ones,
+    whose forms are at the end.
 
     given: values that were there before; memory: of each value, which memory it lies in."""
-    shared = Counter(memory.values())
+    first: dict[int, int] = {}  # the notes that make values
+    for i, note in enumerate(notes):
+        for number in note.results:
+            first.setdefault(number, i)
+    sharing: dict[int, list[int]] = {}
+    for number, place in memory.items():
+        sharing.setdefault(place, []).append(number)
     fixed = set(given)
     made = {n for note in notes if _makes(note) for n in note.results}
     names: dict[int, int] = {}  # as later notes know a value
+    old: dict[int, int] = {}
     found = []
-    for note in reversed(notes):
+    for i, note in reversed([*enumerate(notes)]):
         if note.form == "in place" and note.results:
             number = note.results[0]
-            alone = number in made and number not in fixed and shared[memory.get(number, -1)] == 1
-            if alone and _is_plain(note, forms):
+            others = sharing[memory[number]]
+            shown = any(first.get(n, -1) < i for n in others if n != number)  # views of it, before
+            alone = number in made and number not in fixed
+            if alone and not shown and _is_plain(note, forms):
                 after = names.get(number, number)
                 names[number] = len(forms)
                 forms.append(forms[number])
-                if number in layouts:
-                    layouts[names[number]] = layouts[number]
+                old[names[number]] = number
                 plain = _named(note, names)
                 found.append(plain._replace(form="pointwise", params=(None,), results=(after,)))
                 continue
         found.append(_named(note, names))
-    return found[::-1]
+    return found[::-1], old
 
 
 def _makes(note: Note) -> bool:

@@ -14,9 +14,10 @@ from tritorch._following.below import (
     sources,
     start_at,
 )
-from tritorch._following.chains import fused
+from tritorch._following.improving import improved
 from tritorch._following.lowering import Lowered
 from tritorch._following.renaming import renamed
+from tritorch._following.sharing import early
 from tritorch._following.symbols import Path, apart, hinted, is_open, strides_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
@@ -150,10 +151,12 @@ class Segment:
             twins = described.described(tensors, self.path.layouts)
             with draft.known.with_values(self.path, numbers, self.steps[-1]):
                 self._require_same(tape, other, twins, grads)
-            draft.varying = varying(tape, other, self.path)
+            found_open = varying(tape, other, self.path)
+            draft.varying = found_open.named(draft.names, seen)
             if self.path.symbols:
                 draft.held = plans.with_open_steps(draft.held, twins, self.path)
-            self.backward = Backward(tape, split, seen, grads, found, draft.varying, self.graphs)
+            self.backward = Backward(tape, split, seen, grads, found, found_open, self.graphs)
+            self.backward.saved += draft.compute_early(self.backward.early, self.backward.forms)
             draft.fit(self.backward.saved)
         except Unfit as error:
             counts.unfit(str(error))
@@ -218,22 +221,26 @@ class Backward:
         self.ambient = _C.ambient()  # what was set, of that on which calls depend
         self.grads = grads  # their values, or None
         self.forms = list(tape.forms)
-        self.varying = Varying(varying.args[split:], dict(varying.layouts))
         self.kept = {number for each in results for number in each}
         before = {*range(seen), *(number for number in grads if number is not None)}
-        layouts, memory = self.varying.layouts, tape.memory()
-        notes = renamed(tape.notes[split:], self.forms, layouts, before, memory)
+        notes, names = renamed(tape.notes[split:], self.forms, before, tape.memory())
+        self.varying = varying.named(names, len(tape.forms))
+        self.varying.args = self.varying.args[split:]
+        known = set(range(seen)).difference(grads)
+        fixed = self.varying.fixed(self.forms)
+        notes, self.early = early(notes, self.forms, fixed, known, tape.notes[:split])
         calls = self.varying.lowered(notes, self.forms)
         self.calls = plans.without_dead(calls, set(self.kept))
         given = [number for number in grads if number is not None]
         made = {r for call in self.calls for r in call.results} | set(given)
-        made |= self.varying.numbers.keys()
+        parts = [part.results[0] for part in self.early]  # they are saved, too
+        made |= {*self.varying.numbers, *parts}
         needed = _reads_of(self.calls) | self.kept
         # A value that is written in the backward pass was made there.
         self.saved = sorted(number for number in needed if number < seen and number not in given)
         if any(number not in made and number >= seen for number in needed):
             raise Unfit("a gradient reads what was given by no record")
-        self.inputs = [*self.saved, *given]
+        self.inputs = [*self.saved, *parts, *given]
         self.program: Any = None
 
     def takes(self, grads: list[Any], numbers: tuple[Any, ...]) -> bool:
@@ -260,7 +267,8 @@ class Backward:
                 values[number] = array
             forms = self.varying.begin(values, self.forms, numbers)
             calls = [plans.checked(call, values, forms) for call in self.calls]
-            calls = fused(calls, self.varying.fixed(forms), self.kept)
+            known, given = self.varying.fixed(forms), self.inputs
+            calls = improved(calls, known, given, self.kept)
             self.program, places = plans.ordered(
                 calls, self.inputs, self.kept, self.varying, self.graphs
             )

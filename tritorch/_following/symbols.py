@@ -169,7 +169,6 @@ def _polynomial(x: SymInt, places: Places) -> Iterator[Part]:
 def opened(value: Any, places: Places) -> Any:
     """Nested data with an `Open` for each number that is left open."""
 
-
     def leaf(x: Any) -> Any:
         return Open(tuple(_parts(x, places)), str(x)) if type(x) in _SYMBOLIC else x
 

@@ -39,13 +39,13 @@ def form_of(array: Any) -> Form:
     return Form(type(array), tuple(array.shape), array.dtype, arrays.strides_of(array))
 
 
-_OF_NO_RECORD = ("draw", "check", "copy")
+_OF_NO_RECORD = ("draw", "check", "copy", "steps")  # "steps": chains.PartOp
 
 
 class Note(NamedTuple):
     """One call of a record; `Value`s in place of tensors."""
 
-    form: str  # "call", "pointwise", "in place", "make", "draw", "check", "copy"
+    form: str  # "call", "pointwise", "in place", "make", or one of those below
     op: Any
     inputs: tuple[Any, ...]
     params: tuple[Any, ...]

@@ -25,6 +25,7 @@ from tritorch._following.below import leaf_twin, shared_nodes
 from tritorch._following.lowering import Lowered
 from tritorch._following.nodes import Graph, Run, new_node
 from tritorch._following.segments import Segment
+from tritorch._following.sharing import with_parts
 from tritorch._following.symbols import Known
 from tritorch._following.tape import Form, Note, Tape, Unfit, Value
 from tritorch.autograd import passes
@@ -56,6 +57,10 @@ class Draft(plans.Draft):
             note = Note("check", None, (), (), (self.drawn,), False)
             take = lambda: states(default_generators())
             self.calls.insert(0, Lowered(take, (), (self.drawn,), note, True))
+
+    def compute_early(self, parts: Sequence[Note], forms: Sequence[Form]) -> list[int]:
+        """Computes parts of the backward pass; the values that have them."""
+        return with_parts(self.notes, self.varying.args, self.forms, parts, forms)
 
     def fit(self, saved: list[int]) -> None:
         """Keeps what the backward pass reads."""

@@ -74,6 +74,12 @@ class Varying:
             return ()
         return tuple(self.layouts.get(number) for number in call.results), whole(call.note)
 
+    def named(self, names: dict[int, int], below: int) -> Varying:
+        """The same for the values below a number, and for new names of some of them."""
+        layouts = {i: layout for i, layout in self.layouts.items() if i < below}
+        layouts |= {new: layouts[old] for new, old in names.items() if old in layouts}
+        return Varying(list(self.args), layouts)
+
     def moved(self, places: dict[int, int]) -> Varying:
         """The same, where values have other numbers."""
         return Varying(

@@ -59,7 +59,8 @@ def _kind(*values: Any) -> Any:
 def _blocked(function: Callable[..., Any]) -> Callable[..., Any]:
     """Computes in blocks; the result has the arguments' dtype.  Small arrays of one shape, and
     numbers, go to the function as they are.  A function that has `out` may compute in it."""
-    into = function if "out" in function.__code__.co_varnames else None
+    code = function.__code__
+    into = function if "out" in code.co_varnames[: code.co_argcount] else None
 
     def run(*values: Any) -> Any:
         x = values[0]

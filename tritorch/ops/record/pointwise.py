@@ -279,7 +279,8 @@ class Pointwise(Operator):
                 threads.elementwise(self.cpu, out, *values)
                 return out
             if len(same) == len(arrays_given):  # several passes: over blocks, each stays in cache
-                into = getattr(self.cpu, "into", None) if out_dtype is kind.numpy else None
+                into: Any = getattr(self.cpu, "into", None) if out_dtype is kind.numpy else None
+                into = None if into is None else _C.Quiet(into)
                 return threads.mapped(self.cpu, out_dtype, *values, into=into)
         return self.cpu(*values)
 
