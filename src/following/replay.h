@@ -22,7 +22,7 @@
 
 #include "following/pattern.h"
 #include "following/program.h"
-#include "launch/nodes.h"
+#include "memory/nodes.h"
 #include "launch/recording.h"
 
 namespace tritorch {

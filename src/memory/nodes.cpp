@@ -1,4 +1,4 @@
-#include "launch/nodes.h"
+#include "memory/nodes.h"
 
 #include <cstring>
 
