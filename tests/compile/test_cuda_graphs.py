@@ -54,10 +54,10 @@ class Program:
 
     def __init__(self, *functions, inputs=1, most=0.75):
         self.told = {}
-        rows = [
-            (f, (None,) * inputs, tuple(range(inputs)) if i == 0 or inputs > 1 else (i,), (i + inputs,),
-             ()) for i, f in enumerate(functions)
-        ]  # fmt: skip
+        rows = []
+        for i, function in enumerate(functions):
+            given = tuple(range(inputs)) if i == 0 or inputs > 1 else (i,)
+            rows.append((function, (None,) * inputs, given, (i + inputs,), ()))
         self.program = _C.Program(len(functions) + inputs, (), tuple(rows), (), (), None, ())
         self.program.as_graph(self.told.__setitem__, most)
 
