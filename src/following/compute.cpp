@@ -1,6 +1,8 @@
 // Computing what waits: by plans, or by the calls as they were made.
+#include <algorithm>
 #include <chrono>
 #include <thread>
+#include <tuple>
 
 #include "following/program.h"
 #include "following/state.h"
@@ -72,6 +74,39 @@ std::vector<int> find_held(const Region* r, const std::vector<Step*>& steps) {
   return held;
 }
 
+// Which inputs share memory.  Who is the only one to refer to memory or to an array shares neither.
+std::vector<Sharing> find_shared(const std::vector<Ref>& values) {
+  struct Place {
+    const PyObject* owner;
+    int slot;
+    bool whole;
+  };
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Tensor* t = values[i] ? as_tensor(values[i].get()) : nullptr;
+    if (!t || !t->array) continue;
+    const auto slot = static_cast<int>(i);
+    auto* shared = reinterpret_cast<PyObject*>(t->shared);
+    if (shared && Py_REFCNT(shared) > 1) places.push_back({shared, slot, false});
+    if (Py_REFCNT(t->array) > 1 + (t->shared && t->shared->array == t->array))
+      places.push_back({t->array, slot, true});
+  }
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return a.owner != b.owner ? a.owner < b.owner : a.slot < b.slot;
+  });
+  std::vector<Sharing> found;
+  for (std::size_t i = 1, first = 0; i < places.size(); ++i) {
+    if (places[i].owner != places[first].owner)
+      first = i;
+    else
+      found.push_back({places[first].slot, places[i].slot, places[i].whole});
+  }
+  std::sort(found.begin(), found.end(), [](const Sharing& a, const Sharing& b) {
+    return std::tie(a.other, a.first, a.whole) < std::tie(b.other, b.first, b.whole);
+  });
+  return found;
+}
+
 // compute_handler(region, steps, tensors, held) -> a plan for the next time
 Ref ask_python(Region* r, const std::vector<Step*>& steps, const std::vector<Ref>& values,
                const std::vector<int>& held, PyObject* handler) {
@@ -98,8 +133,10 @@ constexpr std::size_t kMostPlans = 8;
 bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& values) {
   std::vector<Plan>& plans = *steps.back()->plans;
   const std::vector<int> held = find_held(r, steps);
+  std::vector<Sharing> shared = find_shared(values);
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].first != steps.front() || plans[i].held != held) continue;
+    if (plans[i].first != steps.front() || plans[i].held != held || plans[i].shared != shared)
+      continue;
     Ref keeps = plans[i].program;  // another thread may put another in its place
     PyObject* program = keeps.get();
     if (Py_TYPE(program) == program_type)
@@ -112,7 +149,7 @@ bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>
   if (plans.size() >= kMostPlans) return run_plainly(r, steps, values);
   Ref plan = ask_python(r, steps, values, held, compute_handler);
   if (!plan) return false;
-  plans.push_back({steps.front(), held, std::move(plan)});
+  plans.push_back({steps.front(), held, std::move(shared), std::move(plan)});
   return true;
 }
 

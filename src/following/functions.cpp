@@ -1,4 +1,5 @@
 // What Python is told of regions, and calls.
+#include "following/chain.h"
 #include "following/program.h"
 #include "following/replay.h"
 #include "following/state.h"
@@ -107,7 +108,8 @@ PyMethodDef functions[] = {
 bool add_following(PyObject* module) {
   return add_open_type(module) && add_step_type(module) && add_lazy_type(module) &&
          add_region_type(module) && add_entry_type(module) && add_program_type(module) &&
-         add_replay_functions(module) && PyModule_AddFunctions(module, functions) == 0;
+         add_chain_type(module) && add_replay_functions(module) &&
+         PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace tritorch

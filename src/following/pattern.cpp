@@ -85,6 +85,11 @@ bool InputSpec::lies(std::span<const std::int64_t> sizes, std::span<const std::i
       return false;
     }
   }
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (open->strides[i].symbol() == static_cast<int>(numbers.size())) {
+      if (steps[i] < kLeastOpen * unit || steps[i] % unit != 0) return false;
+      numbers.push_back({false, steps[i] / unit, 0});
+    }
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::int64_t wanted;
     if (!open->strides[i].compute(numbers, wanted) || wanted * unit != steps[i]) return false;

@@ -21,11 +21,20 @@ extern thread_local int unfollowed;       // reasons for which a thread follows 
 
 struct Step;
 
-// How to compute what waits when a step is the last, `first` was the first, and the program holds
-// certain tensors: a `_C.Program`, a function, or None for the calls as they were made.
+// Two inputs of what waits with the same memory: by slot, the first that has it, and another.
+struct Sharing {
+  int first, other;
+  bool whole;  // they have the same array
+  bool operator==(const Sharing&) const = default;
+};
+
+// How to compute what waits when a step is the last, `first` was the first, the program holds
+// certain tensors, and certain inputs share memory: a `_C.Program`, a function, or None for the
+// calls as they were made.
 struct Plan {
   const Step* first;
   std::vector<int> held;
+  std::vector<Sharing> shared;
   Ref program;
 };
 

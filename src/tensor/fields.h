@@ -22,7 +22,6 @@ struct Modes {
   bool tracing_calls = false;  // anomaly mode: nodes keep the stack of their call
 };
 extern constinit thread_local Modes modes;
-extern std::uint64_t next_sequence;  // of nodes; under the GIL
 
 // What Python registers, once, for the native half to call or to create.
 struct Registered {
@@ -129,6 +128,10 @@ struct Node {
   char packed;
   char keeps_numbers;  // the operator's
 };
+
+// Gives a new node its place in the order of all: after those of what waits, which were called for
+// before.  False with a Python error set on failure.
+bool number(Node* n);
 
 extern PyTypeObject *shared_type, *tensor_base_type, *node_base_type, *operator_base_type;
 extern PyType_Spec shared_spec, tensor_spec, node_spec, operator_spec;

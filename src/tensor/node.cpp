@@ -5,7 +5,13 @@
 namespace tritorch {
 
 PyTypeObject* node_base_type = nullptr;
-std::uint64_t next_sequence = 0;
+
+bool number(Node* n) {
+  static std::uint64_t next = 0;
+  if (region && follows() && !settled()) return false;
+  n->sequence = next++;
+  return true;
+}
 
 namespace {
 
@@ -15,9 +21,8 @@ using NodeFields =
               &Node::dtype, &Node::hooks, &Node::call, &Node::stream>;
 
 PyObject* node_new(PyTypeObject* type, PyObject*, PyObject*) {
-  if (region && follows() && !settled()) return nullptr;  // what waits has older nodes
   PyObject* self = type->tp_alloc(type, 0);
-  if (self) reinterpret_cast<Node*>(self)->sequence = next_sequence++;
+  if (self && !number(reinterpret_cast<Node*>(self))) Py_CLEAR(self);
   return self;
 }
 // Whether what the node keeps an eye on is as it was.  False: a Python error is set.
@@ -114,9 +119,9 @@ PyObject* node_output(PyObject* self, PyObject*) {
   return outs;
 }
 
-// free(): what was saved; a node that keeps shapes and numbers alone can run again.
-PyObject* node_free(PyObject* self, PyObject*) {
-  auto* n = reinterpret_cast<Node*>(self);
+// Whether a node cannot run again once what it saved is freed: it keeps more than shapes and
+// numbers.
+bool runs_once(const Node* n) {
   bool needed = is_set(n->out) || is_set(n->kept) || n->packed;
   for (Py_ssize_t i = 0; !needed && is_set(n->saved) && i < PyTuple_GET_SIZE(n->saved); ++i) {
     PyObject* saved = PyTuple_GET_ITEM(n->saved, i);
@@ -124,6 +129,17 @@ PyObject* node_free(PyObject* self, PyObject*) {
              (as_tensor(saved) ||
               !(PyTuple_Check(saved) || (PyNumber_Check(saved) && !n->keeps_numbers)));
   }
+  return needed;
+}
+
+PyObject* get_runs_once(PyObject* self, void*) {
+  return PyBool_FromLong(runs_once(reinterpret_cast<Node*>(self)));
+}
+
+// free(): what was saved.
+PyObject* node_free(PyObject* self, PyObject*) {
+  auto* n = reinterpret_cast<Node*>(self);
+  const bool needed = runs_once(n);
   if (is_set(n->call)) Py_SETREF(n->call, Py_NewRef(Py_False));
   if (!needed) Py_RETURN_NONE;
   Py_CLEAR(n->saved);
@@ -145,6 +161,7 @@ PyObject* get_holds(PyObject* self, void*) {
 }
 
 PyGetSetDef node_properties[] = {{"_node_holds", get_holds, nullptr, nullptr, nullptr},
+                                 {"_node_runs_once", get_runs_once, nullptr, nullptr, nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMemberDef node_members[] = {
     {"_node_op", T_OBJECT, offsetof(Node, op), 0, nullptr},

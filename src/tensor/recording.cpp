@@ -75,7 +75,10 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
   auto* type = reinterpret_cast<PyTypeObject*>(op->node_type);
   auto* node = reinterpret_cast<Node*>(type->tp_alloc(type, 0));
   if (!node) return nullptr;
-  node->sequence = next_sequence++;
+  if (!number(node)) {
+    Py_DECREF(node);
+    return nullptr;
+  }
   node->op = Py_NewRef(reinterpret_cast<PyObject*>(op));
   node->params = Py_XNewRef(params);
   node->keeps_numbers = op->keeps_numbers;

@@ -1,4 +1,5 @@
-"""What random programs are called with: a world's set up, and the text before each of four calls.
+"""What random programs are called with: a world's set up, and the text before each call: four, or
+eight of sizes and numbers that grow and shrink.
 
 The inputs are x, floating, (b, 4); y, which may be x, share its memory or be of another type; w, a
 (4, 4) leaf that lives through all calls; a module; numbers.  Some calls are alike, so that a
@@ -7,7 +8,7 @@ compiler meets again what it knows; others are not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .writer import Memory, NotNow, Variable, Writer
 
@@ -68,6 +69,9 @@ FIRST = {
 }
 
 
+GROWING = "ABCDEFGH"
+
+
 @dataclass
 class Call:
     """What calls of one kind have in common."""
@@ -102,6 +106,23 @@ def _kinds(writer: Writer) -> dict[str, Call]:
     return kinds
 
 
+def _growing(writer: Writer) -> dict[str, Call]:
+    """Kinds of calls that differ in sizes and numbers alone."""
+    draw = writer.random
+    first = Call(draw.randint(2, 5), 0.125, draw.randint(1, 3), writer.chance(0.5))
+    fixed = {name for name in ("size", "lr", "n") if writer.chance(0.25)}
+    kinds = {"A": first}
+    for letter in GROWING[1:]:
+        drawn = {
+            "size": draw.choice([draw.randint(2, 9), draw.randint(1, 9)]),
+            "lr": draw.choice([*NUMBERS, draw.uniform(-1, 1), draw.uniform(0, 1)]),
+            "n": draw.randint(0, 9),
+        }
+        new = {name: value for name, value in drawn.items() if name not in fixed}
+        kinds[letter] = replace(first, **new)
+    return kinds
+
+
 def _choose(writer: Writer, name: str, weights: dict) -> str:
     """One of some forms by their weights, counted as a feature."""
     shares = [w[0] if isinstance(w, tuple) else w for w in weights.values()]
@@ -111,7 +132,7 @@ def _choose(writer: Writer, name: str, weights: dict) -> str:
     return form
 
 
-def inputs(writer: Writer) -> tuple[str, list[str]]:
+def inputs(writer: Writer, growing: bool = False) -> tuple[str, list[str]]:
     """The set up and the calls; the inputs become the writer's first variables."""
     dtype = _choose(writer, "dtype", DTYPES)
     model = _choose(writer, "model", MODELS)
@@ -127,7 +148,7 @@ def inputs(writer: Writer) -> tuple[str, list[str]]:
         setup.append("model.forward = compiled(model.forward)")
         writer.features["compiled method"] += 1
     x, y, mode = _choose(writer, "x", X), _choose(writer, "y", Y), _choose(writer, "mode", MODES)
-    calls = _calls(writer, dtype, x, y, mode)
+    calls = _calls(writer, dtype, x, y, mode, growing)
     _variables(writer, x, y, leaf)
     writer.allowed = {"w": leaf, "g": leaf and not mode, "n": dtype != "bfloat16"}
     for pattern, share in FIRST.items():
@@ -139,9 +160,12 @@ def inputs(writer: Writer) -> tuple[str, list[str]]:
     return "\n".join(line for line in setup if line), calls
 
 
-def _calls(writer: Writer, dtype: str, x: str, y: str, mode: str) -> list[str]:
+def _calls(
+    writer: Writer, dtype: str, x: str, y: str, mode: str, growing: bool
+) -> list[str]:  # fmt: skip
     """The text before each call."""
-    kinds, alike = _kinds(writer), _choose(writer, "calls", ALIKE)
+    kinds = _growing(writer) if growing else _kinds(writer)
+    alike = GROWING if growing else _choose(writer, "calls", ALIKE)
     new_rates, new_numbers = writer.chance(0.3), writer.chance(0.75)
     special = (
         writer.random.choice([", zeros=True", ", special=True"]) if writer.chance(0.15) else ""

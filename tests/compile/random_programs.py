@@ -70,10 +70,12 @@ def _returned(writer: Writer) -> str:
     return "return " + forms[form][1]
 
 
-def generate(seed: int) -> Program:
-    """The program of a seed."""
+def generate(seed: int, growing: bool = False) -> Program:
+    """The program of a seed.
+
+    growing: it is called eight times, with sizes and numbers that differ, not four."""
     writer = Writer(seed, BLOCKS)
-    setup, calls = inputs(writer)
+    setup, calls = inputs(writer, growing)
     for _ in range(writer.random.choice([4, 6, 9, 12, 16])):
         writer.statement()
     writer.line(_returned(writer))

@@ -68,3 +68,96 @@ def test_a_failed_gradient_of_gradients_leaves_modes_and_generators() -> None:
             torch.autograd.grad(loss, x, create_graph=True)
         fails[0] = False
         assert torch.equal(torch.get_rng_state(), state) and torch.is_grad_enabled()
+
+
+def test_only_what_an_output_hangs_on_is_asked() -> None:
+    """A segment is one node, and what leads to one of its outputs need not lead to all its inputs:
+    hooks on the way to an input that nobody asked for are not called."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * 2, w * 3
+
+    for compiled in (function, torch.compile(function)):
+        for _ in range(4):
+            called: list[str] = []
+            x, w = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+            a, b = compiled(x, w)
+            way = a * 1
+            way.register_hook(lambda g, called=called: called.append("hook"))
+            total = way.sum() + b.sum()
+            found = torch.autograd.grad(way.sum(), w, allow_unused=True, retain_graph=True)
+            found += torch.autograd.grad(total, w, retain_graph=True)
+            assert found[0] is None and found[1].tolist() == [3, 3]
+            assert torch.autograd.grad(total, b, retain_graph=True)[0].tolist() == [1, 1]
+            total.backward(inputs=[w], retain_graph=True)
+            assert not called and x.grad is None
+            total.backward()
+            assert called == ["hook"] and x.grad.tolist() == [2, 2] and w.grad.tolist() == [6, 6]
+
+
+def test_outputs_that_share_a_cast_run_backward_one_by_one() -> None:
+    """Only a node that keeps more than shapes is freed; autocast keeps its casts of leaves."""
+
+    def function(y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        m = y * w
+        (y @ w).tanh().sum().backward()
+        loss = (m @ w).sum()
+        loss.backward(retain_graph=True)
+        return loss
+
+    fast = torch.compile(function)
+    for seed in range(4):
+        grads = []
+        for run in (function, fast):
+            torch.manual_seed(seed)
+            y, w = torch.randn(4, 4), torch.randn(4, 4, requires_grad=True)
+            with torch.autocast("cpu", torch.bfloat16):
+                run(y, w)
+            grads.append(w.grad)
+        assert torch.equal(*grads)
+
+
+def test_nodes_that_no_region_follows_come_after_what_waits() -> None:
+    """Gradients of a leaf are added up in the order of nodes, that of the calls: vmap makes some by
+    itself."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows = x.cumsum(0).sum(0)
+        dots = torch.func.vmap(lambda r, q: (r * q).sum(), in_dims=(0, None))(x, rows)
+        return dots, rows, x * 1
+
+    fast = torch.compile(function)
+    for seed in range(8):
+        grads = []
+        for run in (function, fast):
+            torch.manual_seed(seed)
+            x = torch.randn(3, 4, requires_grad=True)
+            torch.stack([each.double().sum() for each in run(x)]).sum().backward()
+            grads.append(x.grad)
+        assert torch.equal(*grads)
+
+
+def test_a_view_that_may_not_be_used_is_an_input_or_held() -> None:
+    def function(y: torch.Tensor, w: torch.Tensor, log: list[str]) -> torch.Tensor:
+        m = (y @ w).tanh() * 1
+        views = m.unbind(1)
+        m[y > 0] = 0.25
+        found = views[3].detach() * 2
+        try:
+            views[0] * 2
+        except RuntimeError as error:
+            log.append(str(error).partition(" and ")[0])
+        return found + m[0]
+
+    fast = torch.compile(function)
+    for seed in range(5):
+        results, logs = [], []
+        for run in (function, fast):
+            torch.manual_seed(seed)
+            logs.append([])
+            y, w = torch.randn(4, 4), torch.randn(4, 4, requires_grad=True)
+            result = run(y, w, logs[-1])
+            result.sum().backward()
+            results.append((result.tolist(), w.grad.tolist()))
+        assert results[0] == results[1]
+        assert logs == [["Output 0 of Unbind is a view"]] * 2

@@ -58,8 +58,8 @@ def nodes_from(roots: Iterable[Any]) -> list[Any]:
 
 def shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
     """For each root, the roots that need what a pass from it frees."""
-    holding = [{id(node) for node in nodes_from([each]) if node._node_holds} for each in roots]
-    return [{j for j, other in enumerate(holding) if mine & other} for mine in holding]
+    once = [{id(node) for node in nodes_from([each]) if node._node_runs_once} for each in roots]
+    return [{j for j, other in enumerate(once) if mine & other} for mine in once]
 
 
 def count_edges(roots: Sequence[Any], leaves: Sequence[Tensor]) -> list[int]:

@@ -1,5 +1,5 @@
-"""Chains: pointwise calls on large arrays of one shape, computed together in blocks that stay in
-the CPU's cache, over threads.
+"""Chains: pointwise calls on arrays of one shape, computed together in pieces that stay in the
+CPU's cache, over threads.
 
 Each element is computed by the functions that compute it alone, so a chain has their bits; what
 only the chain reads never reaches memory.
@@ -8,35 +8,18 @@ only the chain reads never reaches memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
-import numpy as np
-
-from tritorch import _C
-from tritorch._following.lowering import Lowered, is_direct
+from tritorch._following.loops import Chain, Steps
+from tritorch._following.lowering import Lowered, twin_of
 from tritorch._following.tape import Form, Note, Value
-from tritorch.core.arrays import ndarray
+from tritorch.core.arrays import cast_number, ndarray
 from tritorch.core.layout import contiguous_strides
-from tritorch.host import threads
+from tritorch.core.promotion import result_type
+from tritorch.host.steps import Trace, Untraceable, require_cast, traced
 
-LEAST = 1 << 17  # elements from which a chain pays
-BLOCK = 1 << 16  # elements of a block
-
-
-class Link(NamedTuple):
-    """One function of a chain; arguments and the result are places in a block's list."""
-
-    function: Callable[..., Any]
-    places: tuple[int, ...]  # negative where a constant goes
-    constants: tuple[Any, ...]
-    result: int
-    buffer: (
-        int  # what it writes, as one more argument: a buffer, or an output (OUTPUT); OWN: neither
-    )
-
-
-OUTPUT, OWN = -1, -2
+LEAST = 1 << 11  # elements from which a chain pays
+FEWEST = 2  # steps of a chain
 
 
 class ChainOp:
@@ -49,50 +32,7 @@ class ChainOp:
         self.name = "+".join(names)
 
 
-class Chain:
-    """A function of arrays of one shape, and numbers as arrays of no dims."""
-
-    def __init__(
-        self, links: list[Link], whole: list[bool], outputs: list[int],
-        kinds: list[np.dtype[Any]], size: int, buffers: list[np.dtype[Any]],
-    ) -> None:  # fmt: skip
-        self.links, self.whole, self.outputs, self.kinds = links, whole, outputs, kinds
-        self.size = size  # of a block's list
-        self.buffers = buffers
-
-    def __call__(self, *inputs: Any) -> Any:
-        shape = next(x.shape for x, whole in zip(inputs, self.whole) if whole)
-        made = [np.empty(shape, kind) for kind in self.kinds]
-        flat = [x.reshape(-1) if whole else x for x, whole in zip(inputs, self.whole)]
-        targets = [out.reshape(-1) for out in made]
-        n = targets[0].size
-        where = dict(zip(self.outputs, targets))
-
-        def work(low: int, high: int) -> None:
-            values: list[Any] = [
-                x[low:high] if whole else x for x, whole in zip(flat, self.whole)
-            ] + [None] * (self.size - len(flat))
-            buffers = [np.empty(high - low, kind) for kind in self.buffers]
-            for link in self.links:
-                args = [
-                    constant if place < 0 else values[place]
-                    for place, constant in zip(link.places, link.constants)
-                ]
-                target = where.get(link.result)
-                if link.buffer != OWN:
-                    out = buffers[link.buffer] if target is None else target[low:high]
-                    link.function(*args, out)
-                    values[link.result] = out
-                    continue
-                values[link.result] = found = link.function(*args)
-                if target is not None:
-                    target[low:high] = found
-
-        threads.blocks(n, BLOCK, work, n >= threads.PARALLEL)
-        return made[0] if len(made) == 1 else tuple(made)
-
-
-def _fits(call: Lowered, forms: Sequence[Form]) -> tuple[int, ...] | None:
+def shape_of(call: Lowered, forms: Sequence[Form]) -> tuple[int, ...] | None:
     """The shape that a call is computed element by element in; None if it is no such call."""
     if call.note.form != "pointwise" or call.writes or len(call.results) != 1:
         return None
@@ -110,77 +50,138 @@ def _fits(call: Lowered, forms: Sequence[Form]) -> tuple[int, ...] | None:
     return shape
 
 
+def steps_of(note: Note, forms: Sequence[Form]) -> tuple[Trace, int]:
+    """The steps of a pointwise record's call, of its arrays as they are; Untraceable if it is more
+    than those."""
+    op = note.op
+    if "compute" in vars(op) or getattr(op.cpu, "__wrapped__", None) is not op.function:
+        raise Untraceable(f"{op.name} was replaced")
+    twins = [twin_of(forms[x.number]) if type(x) is Value else x for x in note.inputs]
+    compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))
+    operands = [
+        (forms[x.number].dtype if i < op.masks else compute.numpy) if type(x) is Value
+        else x if i < op.masks else cast_number(x, compute)
+        for i, x in enumerate(note.inputs)
+    ]  # fmt: skip
+    trace, value = traced(op.function, operands)
+    return trace, trace.cast(value, op.result_dtype(compute).numpy)
+
+
+class Group:
+    """Calls that become a chain."""
+
+    def __init__(self, shape: tuple[int, ...], place: int) -> None:
+        self.shape = shape
+        self.place = place  # before which of the other calls
+        self.calls: list[Lowered] = []
+        self.steps = Steps()
+        self.values: dict[int, int] = {}  # of the tape, as the steps have them
+        self.inputs: list[int] = []
+
+    def touches(self, call: Lowered) -> bool:
+        """Whether a call reads what the group reads or makes."""
+        return any(type(x) is Value and x.number in self.values for x in call.args)
+
+    def add(self, call: Lowered, forms: Sequence[Form]) -> bool:
+        """Takes a call in, if it comes to steps."""
+        numbers = [x.number for x in call.args if type(x) is Value]
+        try:
+            trace, result = steps_of(call.note, forms)
+            require_cast(trace.kinds[result], forms[call.results[0]].dtype, same=True)
+            for number, kind in zip(numbers, trace.kinds):
+                require_cast(forms[number].dtype, kind)
+        except Untraceable:
+            return False
+        for number in numbers:
+            if number not in self.values:
+                form = forms[number]
+                self.values[number] = self.steps.input(form.dtype, bool(form.shape))
+                self.inputs.append(number)
+        operands = [self.steps.cast(self.values[n], k) for n, k in zip(numbers, trace.kinds)]
+        self.values[call.results[0]] = self.steps.append(trace, result, operands)
+        self.calls.append(call)
+        return True
+
+    def chained(self, read: set[int]) -> list[Lowered]:
+        """The calls as one; read: values that others read."""
+        made = [call.results[0] for call in self.calls]
+        outputs = [number for number in made if number in read]
+        values = [self.values[number] for number in outputs]
+        if len(self.steps.live(values)) < FEWEST or not any(w for _, w in self.steps.inputs):
+            return self.calls
+        note = Note(
+            "chain", ChainOp([call.note.op.name for call in self.calls]),
+            tuple(map(Value, self.inputs)), (), tuple(outputs), len(outputs) > 1,
+        )  # fmt: skip
+        chain = Chain(self.steps, values)
+        return [Lowered(chain, note.inputs, note.results, note, False)]
+
+
 def fused(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> list[Lowered]:
-    """The calls, with chains for pointwise ones that follow each other."""
-    found: list[Lowered] = []
-    group: list[Lowered] = []
-    shape: tuple[int, ...] | None = None
-    for i, call in enumerate(calls):
-        own = _fits(call, forms)
-        if group and own != shape:
-            found += _chained(group, calls[i:], forms, kept)
-            group = []
-        if own is None:
-            found.append(call)
-        else:
-            shape = own
-            group.append(call)
-    return found + (_chained(group, (), forms, kept) if group else [])
+    """The calls, with chains for pointwise ones.
+
+    A call joins those right before it, or goes up to one with which it shares a value, if what it
+    reads is there by then and nothing is written in between."""
+    others: list[Lowered] = []
+    groups: list[Group] = []
+    made: dict[int, int] = {}  # values of others, by how many others there are then
+    written = 0  # others until the last one that writes
+    for call in calls:
+        shape = shape_of(call, forms)
+        if shape is not None and _joined(call, shape, groups, made, written, len(others), forms):
+            continue
+        if shape is not None:
+            group = Group(shape, len(others))
+            if group.add(call, forms):
+                groups.append(group)
+                continue
+        others.append(call)
+        made |= dict.fromkeys(call.results, len(others))
+        if call.writes:
+            written = len(others)
+    return _assembled(others, groups, kept)
 
 
-def _chained(
-    group: list[Lowered], later: Sequence[Lowered], forms: Sequence[Form], kept: set[int]
+def _joined(
+    call: Lowered, shape: tuple[int, ...], groups: list[Group], made: dict[int, int],
+    written: int, here: int, forms: Sequence[Form],
+) -> bool:  # fmt: skip
+    """Whether a call became part of a group."""
+    reads = {x.number for x in call.args if type(x) is Value}
+    later = {number for group in groups for number in group.values if number in reads}
+    for i in range(len(groups) - 1, -1, -1):
+        group = groups[i]
+        if group.place < written:
+            return False
+        ahead = {n for each in groups[: i + 1] for n in each.values}
+        fits = (
+            group.shape == shape
+            and (group.place == here or group.touches(call))
+            and later <= ahead
+            and all(made.get(n, 0) <= group.place for n in reads - ahead)
+        )
+        if fits and group.add(call, forms):
+            return True
+    return False
+
+
+def _assembled(
+    others: Sequence[Lowered], groups: Sequence[Group], kept: set[int]
 ) -> list[Lowered]:
-    if len(group) < 2:
-        return group
-    read = {x.number for call in later for x in call.args if type(x) is Value} | kept
-    inputs: list[int] = []
-    made: dict[int, int] = {}
-    for call in group:
+    readers: dict[int, list[int]] = {}  # which group, or -1
+    for call in others:
         for x in call.args:
-            if type(x) is Value and x.number not in made and x.number not in inputs:
-                inputs.append(x.number)
-        made[call.results[0]] = 0
-    places = {number: i for i, number in enumerate([*inputs, *made])}
-    last = {x.number: i for i, call in enumerate(group) for x in call.args if type(x) is Value}
-    links, outputs = [], []
-    buffers: list[np.dtype[Any]] = []
-    owner: dict[int, int] = {}  # which buffer a value is in
-    free: list[int] = []
-    for i, call in enumerate(group):
-        number = call.results[0]
-        op = call.note.op
-        operands = [forms[x.number] for x in call.args if type(x) is Value]
-        direct = is_direct(op, call.note, operands)
-        kind = forms[number].dtype
-        for x in {x.number for x in call.args if type(x) is Value and x.number in owner}:
-            if last[x] == i:  # it may be written while it is read: element by element
-                free.append(owner.pop(x))
-        buffer = OWN
-        if direct and op.is_ufunc:
-            buffer = OUTPUT
-            if number not in read:
-                fits = [b for b in free if buffers[b] is kind]
-                buffer = fits[-1] if fits else len(buffers)
-                if fits:
-                    free.remove(buffer)
-                else:
-                    buffers.append(kind)
-                owner[number] = buffer
-        links.append(Link(
-            op.function if direct else call.function,
-            tuple(places[x.number] if type(x) is Value else -1 for x in call.args),
-            tuple(None if type(x) is Value else x for x in call.args),
-            places[number], buffer,
-        ))  # fmt: skip
-        if number in read:
-            outputs.append(number)
-    chain = Chain(
-        links, [bool(forms[n].shape) for n in inputs], [places[n] for n in outputs],
-        [forms[n].dtype for n in outputs], len(places), buffers,
-    )  # fmt: skip
-    note = Note(
-        "chain", ChainOp([call.note.op.name for call in group]),
-        tuple(Value(n) for n in inputs), (), tuple(outputs), len(outputs) > 1,
-    )  # fmt: skip
-    return [Lowered(_C.Quiet(chain), note.inputs, note.results, note, False)]
+            if type(x) is Value:
+                readers.setdefault(x.number, []).append(-1)
+    for i, group in enumerate(groups):
+        for number in group.inputs:
+            readers.setdefault(number, []).append(i)
+    found: list[Lowered] = []
+    at = 0
+    for i, group in enumerate(groups):
+        found += others[at : group.place]
+        at = group.place
+        made = {call.results[0] for call in group.calls}
+        read = {n for n in made if n in kept or any(who != i for who in readers.get(n, ()))}
+        found += group.chained(read)
+    return found + list(others[at:])

@@ -104,7 +104,7 @@ def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
 def general(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
     """A pointwise record's computation, its types decided."""
     op = note.op
-    twins = [_twin(known[x.number]) if type(x) is Value else x for x in note.inputs]
+    twins = [twin_of(known[x.number]) if type(x) is Value else x for x in note.inputs]
     if len({known[x.number].kind for x in note.inputs if type(x) is Value}) > 1:
         return None  # a number that lies on the other device
     compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))
@@ -113,7 +113,7 @@ def general(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
     return lambda *operands: run(operands, compute, result)
 
 
-def _twin(form: Form) -> Any:
+def twin_of(form: Form) -> Any:
     """A tensor that looks like an array."""
     return _C.wrap(MetaArray(form.shape, dtype_of_kind(form.dtype), form.strides))
 

@@ -24,9 +24,19 @@ class CompiledFunctionBackward(Node):
     the segment's calls; asked: those that the last pass asked for."""
 
     __slots__ = ("asked", "freed", "run")
+    _divided = True
     asked: set[int]
     freed: set[int]
     run: Any
+
+    def edges_of(self, nr: int) -> list[tuple[Any, int]]:
+        """The edges to the inputs that an output hangs on; all, once it is freed."""
+        edges = super().edges_of(nr)
+        if self.run is None:
+            return edges
+        leads = self.run.segment.leads[nr]
+        inputs = [i for i, n in enumerate(self.run.arrivals) for _ in range(n)]
+        return [edge for edge, i in zip(edges, inputs) if i in leads]
 
     def _node_free(self) -> None:
         self.freed |= self.run.segment.freed_with(self.asked)
@@ -91,6 +101,9 @@ class Graph:
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
         self.tape, self.drawn, self.versions, self.numbers = tape, drawn, versions, numbers
         self.arrivals = segment.arrivals = count_edges([node for node, _ in roots], leaves)
+        for node, _ in roots:
+            found = count_edges([node], leaves)
+            segment.leads.append({i for i, n in enumerate(found) if n})
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""

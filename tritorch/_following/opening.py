@@ -130,7 +130,7 @@ class _Opening:
         """How a tensor from outside lies, with symbols for sizes that differ."""
         shape = tuple(x._array.shape)
         strides = arrays.strides_of(x._array)
-        spec, before = self._before(x)
+        spec, before, steps = self._before(x)
         if spec is not None and (
             spec.dtype is not x.dtype or spec.device != x.device or len(spec.shape) != len(shape)
         ):
@@ -145,18 +145,45 @@ class _Opening:
                 sizes.append(n)
         if not symbolic.is_open(sizes):
             return None
-        return tuple(sizes), _open_strides(sizes, shape, strides)
+        return tuple(sizes), self._strides(sizes, shape, strides, steps)
 
-    def _before(self, x: Tensor) -> tuple[Spec | None, tuple[Any, ...] | None]:
+    def _before(self, x: Tensor) -> tuple[Spec | None, Any, Any]:
+        """What is known of the tensor that came here before, its sizes and its strides."""
         if self.like is None:
-            return None, None
+            return None, None, None
         slot = self.seen[id(x)]
         spec = self.like.specs.get(slot)
         if spec is None:
             raise _Differs
         known = self.like.opened
         layout = None if known is None else known.layouts.get(slot)
-        return spec, layout[0] if layout is not None else spec.shape
+        return spec, *((spec.shape, spec.stride) if layout is None else layout)
+
+    def _strides(
+        self, sizes: Sequence[Any], shape: Sequence[int], strides: Sequence[int], before: Any
+    ) -> tuple[Any, ...]:
+        """Strides in terms of sizes, where they are dense in their order; others are as they are,
+        or symbols, if they were others before."""
+        order = sorted(range(len(shape)), key=lambda d: (strides[d], -d))
+        step, apart = 1, []
+        for d in order:
+            if strides[d] != step and shape[d] != 1:
+                apart.append(d)
+            step = strides[d] * shape[d]
+        own = {
+            d: self._symbol(strides[d])
+            for d in sorted(apart)
+            if before is not None and before[d] != strides[d] and strides[d] >= LEAST
+        }
+        found: list[Any] = list(strides)
+        last: Any = 1
+        for d in order:
+            if d in own:
+                found[d] = own[d]
+            elif d not in apart and shape[d] != 1:
+                found[d] = last
+            last = found[d] * sizes[d]
+        return tuple(found)
 
     def _is_open(self, x: Tensor, dim: int, n: int, before: tuple[Any, ...] | None) -> bool:
         if dim in getattr(x, "_dynamo_static_indices", ()):
@@ -184,21 +211,6 @@ def _may_be_open(value: Any) -> bool:
     return value >= LEAST if type(value) is int else value - value == 0  # finite
 
 
-def _open_strides(sizes: Sequence[Any], shape: Sequence[int], strides: Sequence[int]) -> Any:
-    """Strides in terms of sizes, if they are dense in the order that they have; else as they are."""
-    order = sorted(range(len(shape)), key=lambda d: (strides[d], -d))
-    step: Any = 1
-    dense: list[Any] = list(strides)
-    for d in order:
-        if shape[d] == 1:
-            continue
-        if symbolic.hinted(step) != strides[d]:
-            return tuple(strides)
-        dense[d] = step
-        step = step * sizes[d]
-    return tuple(dense)
-
-
 # ---- a step that leaves numbers open -------------------------------------------------------------
 
 
@@ -213,7 +225,7 @@ def _candidates(region: Any, gate: Any, kwargs: dict[str, Any]) -> Iterable[Any]
 
 
 def leave_open(
-    region: Any, gate: Any, call: Call, given: Sequence[Tensor], result: Any
+    region: Any, gate: Any, call: Call, given: Sequence[Tensor], result: Any, writes: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any], Any, Opened | None]:
     """What `region.add` is told of a call: the arguments, with `Open` for what is left open; what
     is open; and what to keep of it."""
@@ -253,6 +265,8 @@ def leave_open(
         region.twin = step
         if not opening.symbols and not any(_slot_of(x, region) in path.layouts for x in given):
             return nothing
+        if writes and _shares_memory(given):  # whether they overlap, sizes say, and where they lie
+            return _fixed(region, path, given, args, kwargs)
         try:
             return _described(gate, opening, args, kwargs, own, named, result)
         except Exception:  # noqa: BLE001  # it cannot be made with symbols
@@ -306,6 +320,12 @@ def _compare(made: Any, result: Any, seen: set[int], found: list[Any]) -> None:
             raise Unfit("another number of results")
         for each, item in zip(made, result):
             _compare(each, item, seen, found)
+
+
+def _shares_memory(given: Sequence[Tensor]) -> bool:
+    """Whether two tensors are views of one memory."""
+    different = {id(x): id(x._shared) for x in given}
+    return len(set(different.values())) < len(different)
 
 
 def _fixed(

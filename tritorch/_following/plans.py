@@ -21,6 +21,7 @@ from tritorch._following.described import (
     run_described,
 )
 from tritorch._following.lowering import Lowered, whole
+from tritorch._following.renaming import renamed
 from tritorch._following.symbols import Path, computed, opened, places_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
@@ -73,6 +74,16 @@ def _gives_back(step: Any) -> bool:
 # ---- what is held --------------------------------------------------------------------------------
 
 
+def is_usable(x: Tensor) -> bool:
+    """Whether a tensor may be asked for its history: not a view of several, after a write to its
+    base."""
+    try:
+        _ = x._node
+    except RuntimeError:
+        return False
+    return True
+
+
 def describe_held(
     slots: Sequence[int], tensors: dict[int, Tensor], inputs: dict[int, Tensor], tape: Tape
 ) -> list[Held]:
@@ -85,6 +96,8 @@ def describe_held(
         x = tensors[slot]
         if x._hooks is not None or x._tangent is not None or x._retains_grad:
             raise Unfit("a tensor that is held has hooks")
+        if not is_usable(x):
+            raise Unfit("a view that is held may not be used")
         value = tape.known(x._array)
         if value is None:
             raise Unfit("a tensor that is held was given by no record")
@@ -279,8 +292,10 @@ class Draft:
         self, tape: Tape, inputs: list[tuple[int, int]], held: list[Held],
         written: list[tuple[int, int]], varying: Varying | None = None,
     ) -> None:  # fmt: skip
-        self.notes, self.forms = list(tape.notes), list(tape.forms)
-        self.varying = varying or Varying()
+        self.forms, self.varying = list(tape.forms), varying or Varying()
+        given = [number for _, number in inputs]
+        layouts = self.varying.layouts
+        self.notes = renamed(tape.notes, self.forms, layouts, given, tape.memory())
         self.inputs, self.held, self.written = inputs, held, written
         self.kept = {each.value for each in held}
         self.kept |= {each.base_value for each in held if each.base_value is not None}

@@ -315,7 +315,9 @@ def _file(
     changed = [x for x, b in zip(given, before) if x._shared.version != b[2]]
     written = (*changed, *_sharing(changed, region))
     names = tuple(kwargs) or None
-    shown, named, told, opened = opening.leave_open(region, gate, call, given, result)
+    shown, named, told, opened = opening.leave_open(
+        region, gate, call, given, result, bool(changed)
+    )
     if not region.add(gate, (*shown, *named.values()), names, call, result, written, told):
         return False
     seen = _tensors(result, list(given))

@@ -16,6 +16,7 @@ from tritorch._following.below import (
 )
 from tritorch._following.chains import fused
 from tritorch._following.lowering import Lowered
+from tritorch._following.renaming import renamed
 from tritorch._following.symbols import Path, hinted, is_open
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
@@ -43,6 +44,7 @@ class Segment:
         self.bases: list[int] = []  # slots of views that alone hold a base, which wants them too
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
+        self.leads: list[set[int]] = []  # for each output, the wanting inputs that it hangs on
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
         # For each output, the slots whose memory its gradient reads, with what is read there, and
         # those of the inputs of which that is computed.
@@ -217,9 +219,12 @@ class Backward:
         self.ambient = _C.ambient()  # what was set, of that on which calls depend
         self.grads = grads  # their values, or None
         self.forms = list(tape.forms)
-        self.varying = Varying(varying.args[split:], varying.layouts)
+        self.varying = Varying(varying.args[split:], dict(varying.layouts))
         self.kept = {number for each in results for number in each}
-        calls = self.varying.lowered(tape.notes[split:], self.forms)
+        before = {*range(seen), *(number for number in grads if number is not None)}
+        layouts, memory = self.varying.layouts, tape.memory()
+        notes = renamed(tape.notes[split:], self.forms, layouts, before, memory)
+        calls = self.varying.lowered(notes, self.forms)
         self.calls = plans.without_dead(calls, set(self.kept))
         given = [number for number in grads if number is not None]
         made = {r for call in self.calls for r in call.results} | set(given)

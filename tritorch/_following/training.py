@@ -112,7 +112,8 @@ def first(
     """Computes what waits by its calls, with a graph below one node; gives the plan for the next
     time."""
     slots = list(tensors)
-    wanting = [slot for slot in slots if tensors[slot]._requires_grad]
+    usable = [slot for slot in slots if plans.is_usable(tensors[slot])]
+    wanting = [slot for slot in usable if tensors[slot]._requires_grad]
     unusual = (
         _written_by(tensors, steps)
         or any(region.is_leaf(slot) for slot in held)
@@ -145,7 +146,8 @@ def first(
                 tensors[slot]._view = chain
                 if tensors[slot]._created is None:
                     tensors[slot]._created = given[other]._created
-    outputs = [slot for slot in held if tensors[slot]._node is not None]
+    usable = [slot for slot in held if plans.is_usable(tensors[slot])]
+    outputs = [slot for slot in usable if tensors[slot]._node is not None]
     segment = Segment(steps, slots, outputs)
     segment.wanting, segment.graphs = wanting, region.follower.options.graphs
     known = {id(x) for x in (*given.values(), *(tensors[slot] for slot in held))}

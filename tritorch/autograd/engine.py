@@ -170,7 +170,7 @@ class Captures:
                     else (tensor.node, tensor.output_nr)
                 )
                 self.outputs.setdefault((node, nr), []).append(i)
-                self.nodes.add(node)
+                self.nodes |= {node, part_of(node, nr)}
         self.needed: set[Any] = set()
 
     def add(self, i: int, g: Tensor) -> None:
@@ -179,7 +179,7 @@ class Captures:
         self.results[i] = g if have is None else _sum(have, g)
 
     def find_needed(self, roots: list[Any]) -> None:
-        """Marks each node from which an asked-for gradient can be reached."""
+        """Marks each part of a node from which an asked-for gradient can be reached."""
         state: dict[Any, bool] = {}
         stack = list(roots)
         while stack:
@@ -187,21 +187,39 @@ class Captures:
             if node in state and state[node] is not None:
                 stack.pop()
                 continue
+            edges = _edges_from(node)
             if node not in state:
                 state[node] = None  # type: ignore[assignment]
-                for edge in node._node_edges:
-                    if isinstance(edge, Node) and edge not in state:
+                for edge in edges:
+                    if isinstance(edge, (Node, tuple)) and edge not in state:
                         stack.append(edge)
                 continue
             stack.pop()
             state[node] = any(
                 (state.get(edge) or edge in self.nodes)
-                if isinstance(edge, Node)
+                if isinstance(edge, (Node, tuple))
                 else id(edge) in self.leaves
-                for edge in node._node_edges
+                for edge in edges
                 if edge is not None
             )
         self.needed = {node for node, needed in state.items() if needed}
+        self.needed |= {part[0] for part in self.needed if type(part) is tuple}
+
+
+def part_of(node: Any, nr: int) -> Any:
+    """What a gradient of one output needs of a node: the node; of a divided one, that output."""
+    return (node, nr) if node._divided else node
+
+
+def _edges_from(part: Any) -> Any:
+    """The parts of nodes, and leaves, that a gradient goes to from a part of a node."""
+    if type(part) is tuple:
+        edges = part[0].edges_of(part[1])
+    elif any(isinstance(edge, Node) and edge._divided for edge in part._node_edges):
+        edges = part.edges_of(0)
+    else:
+        return part._node_edges
+    return [part_of(edge, nr) if isinstance(edge, Node) else edge for edge, nr in edges]
 
 
 def _run(
@@ -237,7 +255,8 @@ def _run(
             create_graph,
         )
     if captures is not None:
-        captures.find_needed([node for _, node in heap])
+        roots = [part_of(x._node, x.output_nr) for x in tensors if x._node is not None]
+        captures.find_needed(roots)
         needed, captured = captures.needed, captures.nodes
     try:
         while heap:
@@ -255,6 +274,10 @@ def _run(
                     _capture_outputs(captures, node, g)
                 if node not in needed:
                     continue
+                if node._divided:
+                    g = [x if (node, nr) in needed else None for nr, x in enumerate(g)]
+                    if not any(x is not None for x in g):
+                        continue
             if node._node_freed:
                 raise RuntimeError(FREED)
             results = node._node_op.backward(node, g) if hooks is None else _run_carefully(node, g)
@@ -277,9 +300,11 @@ def _run(
                 if streams is not None:
                     streams.deliver(edge, pending, leaves.sums)
                 if isinstance(edge, Node):
-                    if captures is not None and edge not in needed and edge not in captured:
-                        i += 1
-                        continue
+                    if captures is not None:
+                        part = part_of(edge, 0 if outputs is None else outputs[i])
+                        if part not in needed and part not in captured:
+                            i += 1
+                            continue
                     _push(
                         heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
                         create_graph,

@@ -96,6 +96,7 @@ class CopySlices(nodes.Node):
     __slots__ = ()
     __module__ = "builtins"
     _full_name = "torch::autograd::CopySlices"
+    _node_runs_once = True
 
     def _node_free(self) -> None:
         """Frees what the in-place operator saved too."""

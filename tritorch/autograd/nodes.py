@@ -100,6 +100,7 @@ class Node(_C.NodeBase):
     __slots__ = ("__weakref__",)
 
     _settled = True  # False in the classes that records make
+    _divided = False  # whether not all edges are those of each output: `edges_of` says which
     _full_name = ""
     _kept: tuple[str, ...] = ()  # the names of what it keeps, in PyTorch
     _kept_tensors: frozenset[str] = frozenset()
@@ -150,6 +151,10 @@ class Node(_C.NodeBase):
             for shape, kind in zip(shapes or (), kinds or ())
             if shape is not None
         ]
+
+    def edges_of(self, nr: int) -> list[tuple[Any, int]]:
+        """The edges that a gradient of one output may go along, with outputs of their nodes."""
+        return list(zip(self._node_edges, self._node_outputs or (0,) * len(self._node_edges)))
 
     def _hooks(self) -> NodeHooks:
         if self._node_hooks is None:

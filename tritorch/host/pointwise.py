@@ -42,6 +42,7 @@ from tritorch.host.special import (
     ndtri,
     normal32,
 )
+from tritorch.host.steps import ARRAYS, repaired
 from tritorch.host.threads import BLOCK, PARALLEL, blocks, mapped
 
 Array = np.ndarray[Any, Any]
@@ -50,7 +51,7 @@ Array = np.ndarray[Any, Any]
 def _kind(*values: Any) -> Any:
     """The dtype of the arrays; of the numbers if there are none."""
     for value in values:
-        if type(value) is np.ndarray:
+        if type(value) in ARRAYS:
             return value.dtype
     return np.result_type(*values)
 
@@ -75,6 +76,7 @@ def _blocked(function: Callable[..., Any]) -> Callable[..., Any]:
     run.__name__ = run.__qualname__ = function.__name__.lstrip("_")
     run.__doc__ = function.__doc__
     run.into = into  # type: ignore[attr-defined]
+    run.plain = function  # type: ignore[attr-defined]
     return run
 
 
@@ -250,6 +252,14 @@ def relu(x: Array, out: Array | None = None) -> Array:
 relu.into = relu  # type: ignore[attr-defined]
 
 
+def relu_backward(g: Array, y: Array) -> Array:
+    """The gradient of relu, whose result was y."""
+    return zero_where(g, y <= 0)
+
+
+relu_backward.plain = lambda g, y: np.where(y <= 0, 0, g)  # type: ignore[attr-defined]
+
+
 @_blocked
 def gelu(x: Array, out: Array | None = None) -> Array:
     """x times the normal distribution function."""
@@ -278,10 +288,7 @@ def gelu_backward_of(g: Array, x: Array, result: Array) -> Array:
     tiny = x.dtype.type(1e-30)  # the quotient at 0 is 1 / 2
     cdf = result + tiny * x.dtype.type(0.5)
     cdf /= x + tiny
-    flat = cdf.reshape(-1)
-    if not math.isfinite(flat.dot(flat)):
-        lost = ~np.isfinite(cdf)
-        cdf[lost] = _cdf(x[lost])
+    cdf = repaired(cdf, _cdf, x)
     y = x * x
     y *= -0.5
     np.exp(y, out=y)
@@ -401,7 +408,7 @@ def trunc_divide(a: Any, b: Any) -> Any:
     """The quotient, rounded towards 0."""
     if _kind(a, b).kind == "f":
         out = np.true_divide(a, b)
-        return np.trunc(out, out=out) if type(out) is np.ndarray else np.trunc(out)
+        return np.trunc(out, out=out) if type(out) in ARRAYS else np.trunc(out)
     out, rest = np.divmod(a, b)
     return out + ((rest != 0) & (np.less(a, 0) != np.less(b, 0))).astype(out.dtype)
 
@@ -447,13 +454,13 @@ def pow(a: Any, b: Any) -> Any:
         odd = np.not_equal(np.bitwise_and(b, 1), 0)
         left = np.where(np.equal(a, 1), 1, np.where(np.equal(a, -1), np.where(odd, -1, 1), 0))
         return np.where(negative, left, np.power(a, np.maximum(b, 0))).astype(kind)
-    if kind.kind in "fc" and not isinstance(b, np.ndarray) and isinstance(b, (int, float)):
+    if kind.kind in "fc" and type(b) not in ARRAYS and isinstance(b, (int, float)):
         power = _POWERS.get(float(b))
         if power is not None:
             return mapped(power, kind, a)
-    if kind.kind == "f" and type(b) is not np.ndarray:
+    if kind.kind == "f" and type(b) not in ARRAYS:
         b = kind.type(b)  # rounded, not by way of a wider type
-    if kind.kind == "c" and type(b) is not np.ndarray and b == 0:
+    if kind.kind == "c" and type(b) not in ARRAYS and b == 0:
         return np.ones(a.shape, kind)
     function: Any = _complex_power if kind.kind == "c" else np.power
     if max(getattr(a, "size", 1), getattr(b, "size", 1)) > 1 << 15:
@@ -536,7 +543,7 @@ def frexp(x: Array) -> tuple[Array, Array]:
 def lerp(a: Any, b: Any, w: Any, out: Array | None = None) -> Any:
     """a + w (b - a), exact at both ends."""
     span = np.subtract(b, a, out=out)
-    if type(w) is not np.ndarray and type(span) is np.ndarray:
+    if type(w) not in ARRAYS and type(span) in ARRAYS:
         if abs(w) < 0.5:
             span *= w
             return np.add(a, span, out=span)
@@ -551,7 +558,7 @@ def addcmul(x: Any, a: Any, b: Any, value: Any) -> Any:
     if _is_one(value):
         return _added(x, a * b)
     new = value * a
-    if type(new) is np.ndarray and new.shape == getattr(b, "shape", ()) and new.dtype == b.dtype:
+    if type(new) in ARRAYS and new.shape == getattr(b, "shape", ()) and new.dtype == b.dtype:
         new *= b
         return _added(x, new)
     return _added(x, new * b)
@@ -581,11 +588,11 @@ def add_scaled_(x: Array, y: Array, factor: float) -> None:
 
 def _added(x: Any, new: Any) -> Any:
     """x + new, in new's memory if it is an array."""
-    return np.add(x, new, out=new) if type(new) is np.ndarray else x + new
+    return np.add(x, new, out=new) if type(new) in ARRAYS else x + new
 
 
 def _is_one(value: Any) -> bool:
-    return type(value) is not np.ndarray and value == 1
+    return type(value) not in ARRAYS and value == 1
 
 
 def clamp(x: Any, low: Any, high: Any, out: Array | None = None) -> Any:
@@ -609,11 +616,11 @@ def clamp_max(x: Any, high: Any) -> Any:
 
 
 def _is_float(x: Any) -> bool:
-    return type(x) is np.ndarray and x.ndim > 0 and x.dtype.kind == "f"
+    return type(x) in ARRAYS and x.ndim > 0 and x.dtype.kind == "f"
 
 
 def _is_number(x: Any) -> bool:
-    return type(x) is not np.ndarray and x == x
+    return type(x) not in ARRAYS and x == x
 
 
 # ---- choices ----
@@ -625,6 +632,9 @@ def where(mask: Array, a: Any, b: Any) -> Array:
     if mask.size < 256 or kind.itemsize not in (1, 2, 4, 8):
         return np.where(mask, a, b)
     return mapped(_pick, kind, mask, a, b)
+
+
+where.plain = lambda mask, a, b: np.where(mask, a, b)  # type: ignore[attr-defined]
 
 
 def _pick(mask: Array, a: Any, b: Any) -> Array:
@@ -647,7 +657,7 @@ __all__ = [
     "gelu_tanh", "gelu_tanh_backward", "heaviside", "i0", "i0e", "i1", "i1e", "igamma",
     "igammac", "lcm", "lerp", "lgamma", "log_ndtr", "logaddexp", "logaddexp2", "logit",
     "logsigmoid", "modified_bessel_k0", "modified_bessel_k1", "nan_to_num", "ndtri",
-    "nextafter", "on_floats", "polygamma", "pow", "reciprocal", "relu", "remainder", "rsqrt",
+    "nextafter", "on_floats", "polygamma", "pow", "reciprocal", "relu", "relu_backward", "remainder", "rsqrt",
     "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "sgn", "sigmoid", "sign",
     "signbit", "silu", "silu_backward", "sinc", "softplus", "spherical_bessel_j0",
     "trunc_divide", "where", "xlog1py", "xlogy", "zeta",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.host import blas
+from tritorch.host.steps import Traced
 
 Array = np.ndarray[Any, Any]
 
@@ -159,6 +160,8 @@ def mapped(
             np.broadcast_to(x, shape) if type(x) is np.ndarray and x.ndim else x for x in arrays
         )
     if shape == ():
+        if any(type(x) is Traced for x in arrays):
+            return function(*arrays).astype(kind)
         return np.asarray(function(*map(np.atleast_1d, arrays))[0], kind).reshape(())
     out = np.empty(shape, kind)
     flat = [x.reshape(-1) if type(x) is np.ndarray and x.ndim else x for x in arrays]

@@ -35,7 +35,7 @@ from tritorch.ops.softmax import log_softmax, softmax
 # ---- fused ---------------------------------------------------------------------------------------
 
 _relu_back = ternary(
-    "relu_backward", "g_ y", lambda g, y: cpu.zero_where(g, y <= 0),
+    "relu_backward", "g_ y", cpu.relu_backward,
     schema="threshold_backward(g_, y, 0)", without="bool complex",
     composed=lambda g, y: g.masked_fill(y <= 0, 0),
 )  # fmt: skip

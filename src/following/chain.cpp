@@ -1,0 +1,362 @@
+// Note [Chains]
+// A chain computes pointwise functions of arrays of one size in pieces that stay in the first
+// cache.  Each step is the inner loop that NumPy itself runs for its function and dtypes, so an
+// element gets the bits that NumPy gives; what only the chain reads has a buffer of one piece.
+// Python is asked nothing in between, and the interpreter lock is free.
+#include "following/chain.h"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <cfenv>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "following/pattern.h"
+#include "tensor/ndarray.h"
+
+namespace tritorch {
+namespace {
+
+constexpr const char* kCallInfo = "numpy_1.24_ufunc_call_info";
+constexpr Py_ssize_t kPiece = 2048;  // elements
+constexpr std::size_t kMostArgs = 8, kLine = 64;
+
+// What NumPy's capsule of that name holds.
+struct CallInfo {
+  int (*loop)(void* context, char* const* data, const Py_ssize_t* dims, const Py_ssize_t* strides,
+              void* auxdata);
+  void* context;
+  void* auxdata;
+  unsigned char requires_pyapi, no_floatingpoint_errors;
+};
+
+enum class Kind { kLoop, kSelect, kCast, kGuard };
+
+// One function; places of its operands, the result's last.
+struct Step {
+  Kind kind;
+  Ref capsule;
+  CallInfo* info = nullptr;
+  char from = 0, to = 0;  // of a cast: dtypes' characters
+  int skipped = 0;        // of a guard: so many steps, if all numbers are finite
+  std::vector<int> places;
+};
+
+// Where a value is: an array that is given, a number, or a buffer.
+struct Place {
+  int array = -1, buffer = -1;
+  Ref number;  // an array without dims
+  Py_ssize_t step = 0, itemsize = 0;
+};
+
+struct Body {
+  int arrays = 0;  // inputs and outputs
+  std::vector<Place> places;
+  std::vector<Step> steps;
+  std::size_t buffers = 0, widest = 1;
+};
+
+struct Chain {
+  PyObject_HEAD vectorcallfunc call;
+  Body* body;
+};
+
+// ---- steps that NumPy has no loop for -----------------------------------------------------------
+
+// By bits: masks that follow no pattern would make a branch miss every other time.
+template <class T, int StepA, int StepB>
+void select_dense(const std::uint8_t* mask, const T* a, const T* b, T* out, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    const T chosen = static_cast<T>(-static_cast<T>(mask[i] != 0));
+    const T one = a[i * StepA], other = b[i * StepB];
+    out[i] = static_cast<T>(other ^ ((one ^ other) & chosen));
+  }
+}
+
+template <class T>
+void select(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
+  const auto* mask = reinterpret_cast<const std::uint8_t*>(p[0]);
+  const auto *a = reinterpret_cast<const T*>(p[1]), *b = reinterpret_cast<const T*>(p[2]);
+  auto* out = reinterpret_cast<T*>(p[3]);
+  if (!by[0]) {  // one mask for all
+    const T* chosen = *mask ? a : b;
+    const Py_ssize_t step = by[*mask ? 1 : 2] ? 1 : 0;
+    for (Py_ssize_t i = 0; i < n; ++i) out[i] = chosen[i * step];
+  } else if (by[1] && by[2]) {
+    select_dense<T, 1, 1>(mask, a, b, out, n);
+  } else if (by[1]) {
+    select_dense<T, 1, 0>(mask, a, b, out, n);
+  } else if (by[2]) {
+    select_dense<T, 0, 1>(mask, a, b, out, n);
+  } else {
+    select_dense<T, 0, 0>(mask, a, b, out, n);
+  }
+}
+
+bool select_any(Py_ssize_t itemsize, char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
+  switch (itemsize) {
+    case 1: return select<std::uint8_t>(p, by, n), true;
+    case 2: return select<std::uint16_t>(p, by, n), true;
+    case 4: return select<std::uint32_t>(p, by, n), true;
+    case 8: return select<std::uint64_t>(p, by, n), true;
+    default: return false;
+  }
+}
+
+template <class From, class To>
+void convert(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
+  const auto* from = reinterpret_cast<const From*>(p[0]);
+  auto* to = reinterpret_cast<To*>(p[1]);
+  const Py_ssize_t step = by[0] ? 1 : 0;
+  for (Py_ssize_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i * step]);
+}
+
+using Convert = void (*)(char* const*, const Py_ssize_t*, Py_ssize_t);
+
+template <class From>
+Convert converter_from(char to) {
+  switch (to) {
+    case 'f': return convert<From, float>;
+    case 'd': return convert<From, double>;
+    case 'i': return convert<From, std::int32_t>;
+    case 'l': return convert<From, std::int64_t>;
+    default: return nullptr;
+  }
+}
+
+// Conversions that are the same on every machine: none of floats to integers.
+Convert converter(char from, char to) {
+  if (from == to && (from == '?' || from == 'b' || from == 'B'))
+    return convert<std::uint8_t, std::uint8_t>;
+  const bool to_float = to == 'f' || to == 'd';
+  switch (from) {
+    case '?': case 'B': return converter_from<std::uint8_t>(to);
+    case 'b': return converter_from<std::int8_t>(to);
+    case 'h': return converter_from<std::int16_t>(to);
+    case 'i': return converter_from<std::int32_t>(to);
+    case 'l': return converter_from<std::int64_t>(to);
+    case 'f': return to_float ? converter_from<float>(to) : nullptr;
+    case 'd': return to_float ? converter_from<double>(to) : nullptr;
+    default: return nullptr;
+  }
+}
+
+// Whether all numbers are finite: their exponents are not full.
+template <class Bits>
+bool all_finite(const char* data, Py_ssize_t n, Bits full) {
+  const auto* bits = reinterpret_cast<const Bits*>(data);
+  Bits found = 0;
+  for (Py_ssize_t i = 0; i < n; ++i) found |= (bits[i] & full) == full;
+  return !found;
+}
+
+bool is_finite(Py_ssize_t itemsize, const char* data, Py_ssize_t n) {
+  if (itemsize == 4) return all_finite<std::uint32_t>(data, n, 0x7f800000u);
+  return all_finite<std::uint64_t>(data, n, 0x7ff0000000000000u);
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+// Computes elements [low, high); false if a loop failed, with a Python error set.
+bool run(const Body& body, char* const* arrays, Py_ssize_t low, Py_ssize_t high, char* scratch) {
+  const std::size_t width = static_cast<std::size_t>(kPiece) * body.widest;
+  for (; low < high; low += kPiece) {
+    const Py_ssize_t n = std::min(kPiece, high - low);
+    for (std::size_t at = 0; at < body.steps.size(); ++at) {
+      const Step& step = body.steps[at];
+      char* data[kMostArgs];
+      Py_ssize_t by[kMostArgs];
+      for (std::size_t i = 0; i < step.places.size(); ++i) {
+        const Place& place = body.places[static_cast<std::size_t>(step.places[i])];
+        by[i] = place.step;
+        if (place.array >= 0)
+          data[i] = arrays[place.array] + low * place.step;
+        else if (place.buffer >= 0)
+          data[i] = scratch + static_cast<std::size_t>(place.buffer) * width;
+        else
+          data[i] = reinterpret_cast<NDArray*>(place.number.get())->data;
+      }
+      const Place& last = body.places[static_cast<std::size_t>(step.places.back())];
+      switch (step.kind) {
+        case Kind::kLoop:
+          if (step.info->loop(step.info->context, data, &n, by, step.info->auxdata) < 0)
+            return false;
+          break;
+        case Kind::kSelect: select_any(last.itemsize, data, by, n); break;
+        case Kind::kCast: converter(step.from, step.to)(data, by, n); break;
+        case Kind::kGuard:
+          if (is_finite(last.itemsize, data[0], n)) at += static_cast<std::size_t>(step.skipped);
+          break;
+      }
+    }
+  }
+  std::feclearexcept(FE_ALL_EXCEPT);  // nobody asked for NumPy's warnings
+  return true;
+}
+
+// chain(low, high, *arrays): inputs, then outputs, all dense.
+PyObject* chain_call(PyObject* self, PyObject* const* args, size_t flagged, PyObject*) {
+  const Body& body = *reinterpret_cast<Chain*>(self)->body;
+  const Py_ssize_t n = PyVectorcall_NARGS(flagged);
+  if (n != body.arrays + 2)
+    return PyErr_Format(PyExc_TypeError, "the chain takes %d arrays", body.arrays);
+  const Py_ssize_t low = PyLong_AsSsize_t(args[0]), high = PyLong_AsSsize_t(args[1]);
+  if (PyErr_Occurred()) return nullptr;
+  std::vector<char*> data(static_cast<std::size_t>(body.arrays));
+  for (const Place& place : body.places) {
+    if (place.array < 0) continue;
+    const NDArray* array = as_ndarray(args[place.array + 2]);
+    const bool whole = place.step != 0;
+    if (!array || !array->is_contiguous() || low < 0 ||
+        (whole && static_cast<std::size_t>(high) > array->size()))
+      return PyErr_Format(PyExc_SystemError, "array %d of a chain lies otherwise", place.array);
+    data[static_cast<std::size_t>(place.array)] = array->data;
+  }
+  const std::size_t bytes = body.buffers * static_cast<std::size_t>(kPiece) * body.widest;
+  // NumPy's functions may look at what lies beside the last element of a vector's width.
+  std::unique_ptr<char[]> scratch(new char[bytes + 2 * kLine]);
+  auto address = reinterpret_cast<std::uintptr_t>(scratch.get());
+  char* aligned = scratch.get() + (kLine - address % kLine) % kLine;
+  bool good;
+  Py_BEGIN_ALLOW_THREADS;
+  good = run(body, data.data(), low, high, aligned);
+  Py_END_ALLOW_THREADS;
+  if (good) Py_RETURN_NONE;
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a loop of NumPy's failed");
+  return nullptr;
+}
+
+// ---- building -----------------------------------------------------------------------------------
+
+// (array, buffer, number or None, step, itemsize)
+bool read_place(PyObject* item, Body& body) {
+  Place place;
+  PyObject* number;
+  if (!PyArg_ParseTuple(item, "iiOnn", &place.array, &place.buffer, &number, &place.step,
+                        &place.itemsize))
+    return false;
+  const bool is_number = place.array < 0 && place.buffer < 0;
+  if (is_number) {
+    if (!as_ndarray(number) || place.step != 0) {
+      PyErr_SetString(PyExc_TypeError, "a number's place is an array that is not walked");
+      return false;
+    }
+    place.number = Ref::to(number);
+  }
+  if (place.itemsize < 1 || place.itemsize > 16) {
+    PyErr_SetString(PyExc_ValueError, "elements of a chain have 1 to 16 bytes");
+    return false;
+  }
+  body.arrays = std::max(body.arrays, place.array + 1);
+  if (place.buffer >= 0) {
+    body.buffers = std::max(body.buffers, static_cast<std::size_t>(place.buffer) + 1);
+    body.widest = std::max(body.widest, static_cast<std::size_t>(place.itemsize));
+  }
+  body.places.push_back(std::move(place));
+  return true;
+}
+
+// (kind, detail, places): a loop's capsule, the two characters of a cast, what a guard skips
+bool read_step(PyObject* item, Body& body) {
+  const char* kind;
+  PyObject *detail, *places;
+  if (!PyArg_ParseTuple(item, "sOO!", &kind, &detail, &PyTuple_Type, &places)) return false;
+  Step step;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); ++i) {
+    const long place = PyLong_AsLong(PyTuple_GET_ITEM(places, i));
+    if (PyErr_Occurred()) return false;
+    if (place < 0 || static_cast<std::size_t>(place) >= body.places.size()) {
+      PyErr_SetString(PyExc_IndexError, "a step names a place that there is not");
+      return false;
+    }
+    step.places.push_back(static_cast<int>(place));
+  }
+  const std::string_view name = kind;
+  std::size_t count = step.places.size();
+  bool fits = false;
+  if (name == "loop") {
+    step.kind = Kind::kLoop;
+    step.capsule = Ref::to(detail);
+    step.info = static_cast<CallInfo*>(PyCapsule_GetPointer(detail, kCallInfo));
+    if (!step.info) return false;
+    fits = step.info->loop && !step.info->requires_pyapi && count >= 2 && count <= kMostArgs;
+  } else if (name == "select") {
+    step.kind = Kind::kSelect;
+    fits = count == 4 && body.places[static_cast<std::size_t>(step.places[3])].itemsize <= 8;
+  } else if (name == "cast") {
+    step.kind = Kind::kCast;
+    const char* kinds = PyUnicode_AsUTF8(detail);
+    if (!kinds) return false;
+    step.from = kinds[0];
+    step.to = kinds[0] ? kinds[1] : 0;
+    fits = count == 2 && converter(step.from, step.to);
+  } else if (name == "guard") {
+    step.kind = Kind::kGuard;
+    step.skipped = static_cast<int>(PyLong_AsLong(detail));
+    if (PyErr_Occurred()) return false;
+    const Place* place = count == 1 ? &body.places[static_cast<std::size_t>(step.places[0])] : nullptr;
+    fits = place && place->step && (place->itemsize == 4 || place->itemsize == 8) &&
+           step.skipped >= 0;
+  }
+  if (!fits) {
+    PyErr_Format(PyExc_ValueError, "no step of a chain: %s of %zu places", kind, count);
+    return false;
+  }
+  body.steps.push_back(std::move(step));
+  return true;
+}
+
+// Chain(places, steps)
+PyObject* chain_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *places, *steps;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &places, &PyTuple_Type, &steps)) return nullptr;
+  auto* self = reinterpret_cast<Chain*>(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  self->call = chain_call;
+  self->body = new Body;
+  bool good = true;
+  for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(places); ++i)
+    good = read_place(PyTuple_GET_ITEM(places, i), *self->body);
+  for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(steps); ++i)
+    good = read_step(PyTuple_GET_ITEM(steps, i), *self->body);
+  if (good) return reinterpret_cast<PyObject*>(self);
+  Py_DECREF(self);
+  return nullptr;
+}
+
+void chain_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  delete reinterpret_cast<Chain*>(self)->body;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMemberDef chain_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Chain, call), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot chain_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(chain_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(chain_dealloc)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_members, chain_members},
+    {Py_tp_doc, const_cast<char*>("Pointwise functions in pieces that stay in the cache.")},
+    {0, nullptr}};
+PyType_Spec chain_spec = {"tritorch._C.Chain", sizeof(Chain), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, chain_slots};
+
+}  // namespace
+
+bool add_chain_type(PyObject* module) {
+  PyObject* type = PyType_FromSpec(&chain_spec);
+  if (!type) return false;
+  const bool added = PyModule_AddObjectRef(module, "Chain", type) == 0;
+  Py_DECREF(type);
+  return added;
+}
+
+}  // namespace tritorch

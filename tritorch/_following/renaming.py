@@ -1,0 +1,75 @@
+"""Pointwise calls in place, as the plain calls that give new arrays.
+
+`x.add_(1)` on what the program itself has made, and which no view shows, is `x + 1` under the same
+name: whoever reads x before reads what it was, under a name of its own.  Plain calls can be part of
+chains.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tritorch._following.lowering import twin_of
+from tritorch._following.tape import Form, Note, Value
+from tritorch.core.arrays import ndarray
+from tritorch.core.layout import contiguous_strides
+from tritorch.core.promotion import result_type
+from tritorch.ops.record.pointwise import Pointwise
+
+
+def renamed(
+    notes: Sequence[Note], forms: list[Form], layouts: dict[int, Any], given: Iterable[int],
+    memory: Mapping[int, int],
+) -> list[Note]:  # fmt: skip
+    """The notes, plain ones in place of those in place that may be.  Values that get new names have
+    their forms at the end, and the layouts that are open.
+
+    given: values that were there before; memory: of each value, which memory it lies in."""
+    shared = Counter(memory.values())
+    fixed = set(given)
+    made = {n for note in notes if _makes(note) for n in note.results}
+    names: dict[int, int] = {}  # as later notes know a value
+    found = []
+    for note in reversed(notes):
+        if note.form == "in place" and note.results:
+            number = note.results[0]
+            alone = number in made and number not in fixed and shared[memory.get(number, -1)] == 1
+            if alone and _is_plain(note, forms):
+                after = names.get(number, number)
+                names[number] = len(forms)
+                forms.append(forms[number])
+                if number in layouts:
+                    layouts[names[number]] = layouts[number]
+                plain = _named(note, names)
+                found.append(plain._replace(form="pointwise", params=(None,), results=(after,)))
+                continue
+        found.append(_named(note, names))
+    return found[::-1]
+
+
+def _makes(note: Note) -> bool:
+    return note.form in ("call", "pointwise") and not note.op.is_view
+
+
+def _named(note: Note, names: Mapping[int, int]) -> Note:
+    move = lambda x: Value(names.get(x.number, x.number)) if type(x) is Value else x
+    return note._replace(
+        inputs=tuple(map(move, note.inputs)),
+        params=tuple(map(move, note.params)),
+        results=tuple(names.get(n, n) for n in note.results),
+    )
+
+
+def _is_plain(note: Note, forms: Sequence[Form]) -> bool:
+    """Whether a call in place computes what the plain call gives, and lies as that does."""
+    op = note.op
+    if not isinstance(op, Pointwise) or len(note.results) != 1 or type(note.inputs[0]) is not Value:
+        return False
+    form = forms[note.results[0]]
+    if form.kind is not ndarray or form.strides != contiguous_strides(form.shape):
+        return False
+    twins = [twin_of(forms[x.number]) if type(x) is Value else x for x in note.inputs]
+    compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))
+    return op.result_dtype(compute).numpy == form.dtype
