@@ -478,8 +478,10 @@ void Replay::build(std::unique_ptr<Run> run, int device, cu::CUstream stream) {
       copy_from_host(constants, content, stream, false);
       built->constants = constants.storage;
       for (std::uint32_t i = 0; i < record.allocations.size(); ++i)
-        if (!record.allocations[i].content.empty())
+        if (std::vector<std::byte>& kept = record.allocations[i].content; !kept.empty()) {
           built->set(built->allocation(i), constants.data() + content_places[i]);
+          std::vector<std::byte>().swap(kept);
+        }
     }
   } catch (const std::exception& error) {
     give_up(error.what());
