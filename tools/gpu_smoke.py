@@ -251,6 +251,43 @@ def graphs() -> dict[str, Any]:
 
 
 @stage
+def built_graphs() -> dict[str, Any]:
+    """Compiled training and a product by the copy engine, as graphs that are built of launches:
+    what eager computes, as inputs move, results are kept and numbers are drawn."""
+    import tritorch as t
+    from tritorch import _C
+
+    def trained(compile: Callable[..., Any]) -> list[float]:
+        t.manual_seed(0)
+        model = t.nn.Sequential(
+            t.nn.Linear(64, 128), t.nn.LayerNorm(128), t.nn.GELU(), t.nn.Dropout(0.1),
+            t.nn.Linear(128, 64),
+        ).cuda()  # fmt: skip
+        step = compile(lambda x, y: t.nn.functional.mse_loss(model(x), y))
+        optimizer = t.optim.AdamW(model.parameters(), 1e-3)
+        losses = []
+        for _ in range(12):
+            x, y = t.randn(2, 32, 64, device="cuda")
+            optimizer.zero_grad()
+            losses.append(step(x, y))
+            losses[-1].backward()
+            optimizer.step()
+        return [loss.item() for loss in losses]
+
+    before = _C.replay_counts()
+    graphed = trained(lambda f: t.compile(f, mode="reduce-overhead"))
+    assert graphed == trained(lambda f: f), "losses differ from eager's"
+    product = t.compile(lambda a, b: t.relu(a @ b) @ b, mode="reduce-overhead")
+    n = 64 if simulated() else 1024
+    b = t.randn(n, n, device="cuda", dtype=t.bfloat16) / n**0.5
+    kept = [(a, product(a, b)) for a in (t.randn(8, n, n, device="cuda").to(t.bfloat16))]
+    assert all(y.equal(t.relu(a @ b) @ b) for a, y in kept), "products differ from eager's"
+    found = {name: n - before[name] for name, n in _C.replay_counts().items()}
+    assert found["built"] >= 3 and found["replayed"] > found["one_by_one"], found
+    return found
+
+
+@stage
 def bad_index() -> dict[str, Any]:
     """Is told at the next synchronisation, and the process goes on."""
     import tritorch as t

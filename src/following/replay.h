@@ -22,8 +22,8 @@
 
 #include "following/pattern.h"
 #include "following/program.h"
-#include "launch/nodes.h"
 #include "launch/recording.h"
+#include "memory/nodes.h"
 
 namespace tritorch {
 
@@ -44,6 +44,11 @@ class Replay {
   // Computes values from those that are there: what a program's calls do.
   bool compute(std::vector<Ref>& values, const std::vector<Number>& numbers);
   PyObject* describe() const;
+
+  // While this thread records: a generator was asked for numbers, the first of which is `number`.
+  static bool asks();
+  static void asked(PyObject* generator, long long count, std::uint32_t number);
+  static PyObject* all_counts();  // of all replays
 
  private:
   struct Run;    // a run that was recorded, beside its launches

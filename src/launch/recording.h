@@ -21,7 +21,7 @@
 
 #include "array/array.h"
 #include "driver/recorder.h"
-#include "launch/nodes.h"
+#include "memory/nodes.h"
 #include "launch/pack.h"
 
 namespace tritorch {

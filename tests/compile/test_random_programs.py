@@ -11,6 +11,9 @@ from collections import Counter
 
 import pytest
 
+import tritorch as torch
+from tritorch import _C
+
 from .blocks import BLOCKS
 from .comparing import compare, failing, minimise, report
 from .patterns import PATTERNS
@@ -21,6 +24,7 @@ from .wrong_compilers import COMPILERS
 SEEDS = range(300)
 MORE = range(2000)  # until a wrong compiler is found
 ON_THE_GPU = range(1000, 1040)
+AS_GRAPHS = range(1200, 1225)
 PORTION = 20
 
 
@@ -46,6 +50,19 @@ def test_compiled_is_eager_on_the_gpu(first: int) -> None:
         program = generate(seed)
         if compare(program, device="cuda"):
             pytest.fail(report(program, device="cuda"))
+
+
+@pytest.mark.device
+def test_compiled_as_graphs_is_eager() -> None:
+    """With more calls: programs are noted, drafted and recorded before they are replayed."""
+    compiler = functools.partial(torch.compile, mode="reduce-overhead")
+    before = _C.replay_counts()["replayed"]
+    for seed in AS_GRAPHS:
+        program = generate(seed)
+        program = program.but(calls=program.calls * 3)
+        if compare(program, compiler, device="cuda"):
+            pytest.fail(report(program, compiler, device="cuda"))
+    assert _C.replay_counts()["replayed"] - before > 10 * len(AS_GRAPHS)
 
 
 @pytest.mark.parametrize("name", COMPILERS)

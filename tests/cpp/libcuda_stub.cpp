@@ -311,6 +311,41 @@ CUresult CUDAAPI cuGraphGetNodes(CUgraph a, CUgraphNode* b, size_t* c) {
 CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph a, const char* b, unsigned int c) {
   return forward(&Driver::cuGraphDebugDotPrint, a, b, c);
 }
+CUresult CUDAAPI cuGraphCreate(CUgraph* a, unsigned int b) {
+  return forward(&Driver::cuGraphCreate, a, b);
+}
+CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode* a, CUgraph b, const CUgraphNode* c, size_t d,
+                                         const CUDA_KERNEL_NODE_PARAMS_v2* e) {
+  return forward(&Driver::cuGraphAddKernelNode, a, b, c, d, e);
+}
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode* a, CUgraph b, const CUgraphNode* c, size_t d,
+                                      const CUDA_MEMSET_NODE_PARAMS* e, CUcontext f) {
+  return forward(&Driver::cuGraphAddMemsetNode, a, b, c, d, e, f);
+}
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode* a, CUgraph b, const CUgraphNode* c, size_t d,
+                                      const CUDA_MEMCPY3D* e, CUcontext f) {
+  return forward(&Driver::cuGraphAddMemcpyNode, a, b, c, d, e, f);
+}
+CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph a, const CUgraphNode* b, const CUgraphNode* c,
+                                           const CUgraphEdgeData* d, size_t e) {
+  return forward(&Driver::cuGraphAddDependencies, a, b, c, d, e);
+}
+CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode a, CUkernelNodeAttrID b,
+                                               const CUkernelNodeAttrValue* c) {
+  return forward(&Driver::cuGraphKernelNodeSetAttribute, a, b, c);
+}
+CUresult CUDAAPI cuGraphExecKernelNodeSetParams_v2(CUgraphExec a, CUgraphNode b,
+                                                   const CUDA_KERNEL_NODE_PARAMS_v2* c) {
+  return forward(&Driver::cuGraphExecKernelNodeSetParams, a, b, c);
+}
+CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec a, CUgraphNode b,
+                                                const CUDA_MEMSET_NODE_PARAMS* c, CUcontext d) {
+  return forward(&Driver::cuGraphExecMemsetNodeSetParams, a, b, c, d);
+}
+CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec a, CUgraphNode b,
+                                                const CUDA_MEMCPY3D* c, CUcontext d) {
+  return forward(&Driver::cuGraphExecMemcpyNodeSetParams, a, b, c, d);
+}
 CUresult CUDAAPI cuModuleUnload(CUmodule a) { return forward(&Driver::cuModuleUnload, a); }
 CUresult CUDAAPI cuModuleGetFunction(CUfunction* a, CUmodule b, const char* c) {
   return forward(&Driver::cuModuleGetFunction, a, b, c);

@@ -10,8 +10,8 @@ import pytest
 pytestmark = pytest.mark.simulated
 STAGES = [
     "driver", "expandable_segments", "plain_segments", "copies", "stored_add", "compiled_add",
-    "shared_memory", "copy_engine", "matmul", "attention", "events", "graphs", "bad_index",
-    "illegal_address", "rates",
+    "shared_memory", "copy_engine", "matmul", "attention", "events", "graphs", "built_graphs",
+    "bad_index", "illegal_address", "rates",
 ]  # fmt: skip
 
 

@@ -30,7 +30,6 @@ from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
 from tritorch.core.tensor import Tensor
 
-
 # The part of a CUDA graph's nodes that may be changed for a run: changing one costs the host about
 # what launching it does, and a graph's kernels follow each other sooner.
 MOST_CHANGED = 0.75

@@ -26,9 +26,10 @@ def seed(value: int) -> None:
 
 
 def fail(call: str, nth: int = 1, code: int = 0) -> None:
-    """Makes the nth next "alloc", "launch" or "copy" fail; nth=0 takes that back.
+    """Makes the nth next "alloc", "launch", "copy" or "graph" fail; nth=0 takes that back.
 
-    The default codes are out of memory (2), too many resources requested (701) and unknown (999).
+    "graph" is each call that builds, changes or launches a graph.  The default codes are out of
+    memory (2), too many resources requested (701) and unknown (999).
     """
     default = {"alloc": 2, "launch": 701, "copy": 999}
     _C.simulator.fail(call, nth, code or default.get(call, 999))

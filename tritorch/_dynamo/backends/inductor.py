@@ -17,8 +17,8 @@ from tritorch.fx.graph_module import GraphModule
 def inductor(gm: GraphModule, example_inputs: Any = None, **kwargs: Any) -> Callable[..., Any]:
     """Compiles a graph with the package's own compiler."""
     from tritorch._following.compiled import follower_of
-    from tritorch._inductor import wants_graphs
     from tritorch._following.regions import Options
+    from tritorch._inductor import wants_graphs
 
     mode, chosen = kwargs.get("mode"), kwargs.get("options") or {}
     options = Options(mode=mode, options=chosen, graphs=wants_graphs(mode, chosen))

@@ -1,4 +1,4 @@
-#include "launch/nodes.h"
+#include "memory/nodes.h"
 
 #include <cstring>
 
@@ -137,7 +137,8 @@ void NodeGraph::add(const GraphNode& node, bool after_kernel) {
       cu::CUgraphEdgeData edge{};
       edge.from_port = cu::kGraphKernelNodePortProgrammatic;
       edge.type = cu::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
-      CHECK_CU(table.cuGraphAddDependencies(graph_, before, &made, &edge, 1));
+      if (table.cuGraphAddDependencies(graph_, before, &made, &edge, 1) != cu::CUDA_SUCCESS)
+        CHECK_CU(table.cuGraphAddDependencies(graph_, before, &made, nullptr, 1));
     }
   }
   handles_.push_back(made);
