@@ -1,6 +1,6 @@
 """Random programs, compiled beside eager: long runs of what tests/compile runs a few hundred of.
 
-    python tools/random_programs.py --count 20000 [--start SEED] [--simulated] [--jobs 2]
+    python tools/random_programs.py --count 20000 [--start SEED] [--simulated] [--growing] [--jobs 2]
     python tools/random_programs.py --show SEED       prints one program, and what differs
     python tools/random_programs.py --count 2000 --compiler drops_buffers      a wrong compiler
 
@@ -61,7 +61,7 @@ def compiler_of(name: str) -> Any:
     return functools.partial(tritorch.compile, mode=name or None)
 
 
-def count(seeds: range, device: str, compiler: str, rounds: int) -> Counted:
+def count(seeds: range, device: str, compiler: str, rounds: int, growing: bool) -> Counted:
     """Runs the programs of some seeds, with all their calls a number of times."""
     from tests.compile.comparing import compare
     from tests.compile.random_programs import generate
@@ -69,7 +69,7 @@ def count(seeds: range, device: str, compiler: str, rounds: int) -> Counted:
 
     counted = Counted()
     for seed in seeds:
-        program = generate(seed)
+        program = generate(seed, growing)
         program = program.but(calls=program.calls * rounds)
         start = time.perf_counter()
         eager = observe(program, None, device)
@@ -89,12 +89,14 @@ def count(seeds: range, device: str, compiler: str, rounds: int) -> Counted:
     return counted
 
 
-def small(seed: int, device: str, compiler: str, rounds: int, shrink: bool) -> str:
+def small(
+    seed: int, device: str, compiler: str, rounds: int, shrink: bool, growing: bool
+) -> str:  # fmt: skip
     """A failing program in its smallest form, with what differs."""
     from tests.compile.comparing import report
     from tests.compile.random_programs import generate
 
-    program = generate(seed)
+    program = generate(seed, growing)
     program = program.but(calls=program.calls * rounds)
     return report(program, compiler_of(compiler), device, shrink)
 
@@ -107,6 +109,7 @@ def main() -> int:
     parser.add_argument("--simulated", action="store_true", help="on the simulated GPU")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--rounds", type=int, default=1, help="how often to make the four calls")
+    parser.add_argument("--growing", action="store_true", help="eight calls of other sizes")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the program of a seed")
     parser.add_argument(
         "--compiler",
@@ -120,7 +123,10 @@ def main() -> int:
     if options.simulated:
         os.environ.setdefault("TRITORCH_SIMULATE_CUDA", "1")
     device = "cuda" if options.simulated else "cpu"
-    how = {"device": device, "compiler": options.compiler, "rounds": options.rounds}
+    how = {
+        "device": device, "compiler": options.compiler, "rounds": options.rounds,
+        "growing": options.growing,
+    }  # fmt: skip
     shrunk = functools.partial(small, shrink=not options.whole, **how)
     if options.show is not None:
         print(shrunk(options.show))

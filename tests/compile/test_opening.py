@@ -47,7 +47,7 @@ def branches(step: Any) -> list[Any]:
     """Where ways part: the calls, with what they leave open."""
     found = [each for one in step.next for each in branches(one)]
     if len(step.next) > 1:
-        found += [(one.call, one.ambient, one.grad_enabled) for one in step.next]
+        found += [(one.ambient, one.grad_enabled, one.call.opened, one.call.specs) for one in step.next]
     return found
 
 

@@ -22,6 +22,7 @@ from .worlds import Seen, observe
 from .wrong_compilers import COMPILERS
 
 SEEDS = range(300)
+GROWING = range(2000, 2120)
 MORE = range(2000)  # until a wrong compiler is found
 ON_THE_GPU = range(1000, 1040)
 AS_GRAPHS = range(1200, 1225)
@@ -40,6 +41,14 @@ def test_compiled_is_eager(first: int) -> None:
     for seed in range(first, first + PORTION):
         program, eager = known(seed)
         if compare(program, eager=eager):
+            pytest.fail(report(program))
+
+
+@pytest.mark.parametrize("first", GROWING[::PORTION])
+def test_compiled_is_eager_when_sizes_and_numbers_grow(first: int) -> None:
+    for seed in range(first, first + PORTION):
+        program = generate(seed, growing=True)
+        if compare(program):
             pytest.fail(report(program))
 
 

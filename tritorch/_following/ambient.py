@@ -26,7 +26,7 @@ _KEPT: tuple[tuple[Any, str], ...] = (
 
 def number() -> int:
     """A number for what is set now."""
-    where: tuple[int, ...] = ()
+    where = (0, 0)  # as it is before somebody loads the driver
     if _C.driver_loaded():
         device = _C.current_device()
         where = (device, _C.current_stream(device))
