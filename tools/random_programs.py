@@ -118,7 +118,7 @@ def main() -> int:
     options = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if options.simulated:
-        os.environ["TRITORCH_SIMULATE_CUDA"] = "1"
+        os.environ.setdefault("TRITORCH_SIMULATE_CUDA", "1")
     device = "cuda" if options.simulated else "cpu"
     how = {"device": device, "compiler": options.compiler, "rounds": options.rounds}
     shrunk = functools.partial(small, shrink=not options.whole, **how)

@@ -100,11 +100,16 @@ void select(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
 
 bool select_any(Py_ssize_t itemsize, char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
   switch (itemsize) {
-    case 1: return select<std::uint8_t>(p, by, n), true;
-    case 2: return select<std::uint16_t>(p, by, n), true;
-    case 4: return select<std::uint32_t>(p, by, n), true;
-    case 8: return select<std::uint64_t>(p, by, n), true;
-    default: return false;
+    case 1:
+      return select<std::uint8_t>(p, by, n), true;
+    case 2:
+      return select<std::uint16_t>(p, by, n), true;
+    case 4:
+      return select<std::uint32_t>(p, by, n), true;
+    case 8:
+      return select<std::uint64_t>(p, by, n), true;
+    default:
+      return false;
   }
 }
 
@@ -121,11 +126,16 @@ using Convert = void (*)(char* const*, const Py_ssize_t*, Py_ssize_t);
 template <class From>
 Convert converter_from(char to) {
   switch (to) {
-    case 'f': return convert<From, float>;
-    case 'd': return convert<From, double>;
-    case 'i': return convert<From, std::int32_t>;
-    case 'l': return convert<From, std::int64_t>;
-    default: return nullptr;
+    case 'f':
+      return convert<From, float>;
+    case 'd':
+      return convert<From, double>;
+    case 'i':
+      return convert<From, std::int32_t>;
+    case 'l':
+      return convert<From, std::int64_t>;
+    default:
+      return nullptr;
   }
 }
 
@@ -135,14 +145,23 @@ Convert converter(char from, char to) {
     return convert<std::uint8_t, std::uint8_t>;
   const bool to_float = to == 'f' || to == 'd';
   switch (from) {
-    case '?': case 'B': return converter_from<std::uint8_t>(to);
-    case 'b': return converter_from<std::int8_t>(to);
-    case 'h': return converter_from<std::int16_t>(to);
-    case 'i': return converter_from<std::int32_t>(to);
-    case 'l': return converter_from<std::int64_t>(to);
-    case 'f': return to_float ? converter_from<float>(to) : nullptr;
-    case 'd': return to_float ? converter_from<double>(to) : nullptr;
-    default: return nullptr;
+    case '?':
+    case 'B':
+      return converter_from<std::uint8_t>(to);
+    case 'b':
+      return converter_from<std::int8_t>(to);
+    case 'h':
+      return converter_from<std::int16_t>(to);
+    case 'i':
+      return converter_from<std::int32_t>(to);
+    case 'l':
+      return converter_from<std::int64_t>(to);
+    case 'f':
+      return to_float ? converter_from<float>(to) : nullptr;
+    case 'd':
+      return to_float ? converter_from<double>(to) : nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -187,8 +206,12 @@ bool run(const Body& body, char* const* arrays, Py_ssize_t low, Py_ssize_t high,
           if (step.info->loop(step.info->context, data, &n, by, step.info->auxdata) < 0)
             return false;
           break;
-        case Kind::kSelect: select_any(last.itemsize, data, by, n); break;
-        case Kind::kCast: converter(step.from, step.to)(data, by, n); break;
+        case Kind::kSelect:
+          select_any(last.itemsize, data, by, n);
+          break;
+        case Kind::kCast:
+          converter(step.from, step.to)(data, by, n);
+          break;
         case Kind::kGuard:
           if (is_finite(last.itemsize, data[0], n)) at += static_cast<std::size_t>(step.skipped);
           break;
@@ -299,9 +322,10 @@ bool read_step(PyObject* item, Body& body) {
     step.kind = Kind::kGuard;
     step.skipped = static_cast<int>(PyLong_AsLong(detail));
     if (PyErr_Occurred()) return false;
-    const Place* place = count == 1 ? &body.places[static_cast<std::size_t>(step.places[0])] : nullptr;
-    fits = place && place->step && (place->itemsize == 4 || place->itemsize == 8) &&
-           step.skipped >= 0;
+    const Place* place =
+        count == 1 ? &body.places[static_cast<std::size_t>(step.places[0])] : nullptr;
+    fits =
+        place && place->step && (place->itemsize == 4 || place->itemsize == 8) && step.skipped >= 0;
   }
   if (!fits) {
     PyErr_Format(PyExc_ValueError, "no step of a chain: %s of %zu places", kind, count);
@@ -314,7 +338,8 @@ bool read_step(PyObject* item, Body& body) {
 // Chain(places, steps)
 PyObject* chain_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *places, *steps;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &places, &PyTuple_Type, &steps)) return nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &places, &PyTuple_Type, &steps))
+    return nullptr;
   auto* self = reinterpret_cast<Chain*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->call = chain_call;

@@ -155,21 +155,49 @@ bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>
 
 }  // namespace
 
-// Waits while another thread computes what waited in a region.
+namespace {
+
+// Which thread waits until another has computed what waited in a region; under the GIL.
+struct Wait {
+  unsigned long thread;
+  const Region* region;
+};
+std::vector<Wait> waits;
+
+// Whether who computes a region waits, by way of others, for what this thread computes.
+bool waits_for(unsigned long thread, const Region* r) {
+  for (std::size_t links = 0; r && r->computing && links <= waits.size(); ++links) {
+    if (r->computing == thread) return true;
+    const auto next = std::find_if(waits.begin(), waits.end(),
+                                   [&](const Wait& wait) { return wait.thread == r->computing; });
+    r = next == waits.end() ? nullptr : next->region;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Waits while another thread computes what waited in a region; not for one that waits for this
+// thread.
 void wait_for_others(Region* r) {
-  while (r->computing && r->computing != PyThread_get_thread_ident()) {
+  const unsigned long me = PyThread_get_thread_ident();
+  if (!r->computing || waits_for(me, r)) return;
+  const Ref keeps = Ref::to(reinterpret_cast<PyObject*>(r));
+  waits.push_back({me, r});
+  while (r->computing && !waits_for(me, r)) {
     Py_BEGIN_ALLOW_THREADS;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     Py_END_ALLOW_THREADS;
   }
+  std::erase_if(waits, [&](const Wait& wait) { return wait.thread == me; });
 }
 
 bool compute(Region* r) {
   wait_for_others(r);
   if (r->steps->empty()) return true;
+  r->computing = PyThread_get_thread_ident();
   std::vector<Step*> steps;
   steps.swap(*r->steps);
-  --waiting;
   put_back(r);
   std::vector<Ref> values(r->slots->size());
   for (auto& [slot, tensor] : *r->kept) values[static_cast<std::size_t>(slot)] = tensor;
@@ -178,19 +206,23 @@ bool compute(Region* r) {
   Region* mine = region == r ? nullptr : region;  // another thread's is computed here
   if (mine) ++mine->busy;
   ++r->busy;
-  r->computing = PyThread_get_thread_ident();
   const bool asked = set_modes_asked(false);  // they were asked when the calls came
   const bool good = run_as_planned(r, steps, values);
   set_modes_asked(asked);
   r->computing = 0;
+  --waiting;
   --r->busy;
   if (mine) --mine->busy;
   return good;
 }
 
 bool settle_all() {
-  for (std::size_t i = 0; i < regions.size(); ++i)
-    if (!regions[i]->steps->empty() && !compute(regions[i])) return false;
+  std::vector<Ref> found;  // while one is computed, others come and go
+  for (Region* r : regions)
+    if (!r->steps->empty() || r->computing)
+      found.push_back(Ref::to(reinterpret_cast<PyObject*>(r)));
+  for (const Ref& each : found)
+    if (!compute(reinterpret_cast<Region*>(each.get()))) return false;
   return true;
 }
 

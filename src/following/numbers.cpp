@@ -37,26 +37,50 @@ std::int64_t floored(std::int64_t a, std::int64_t b) {
 
 bool compute_whole(char operation, std::int64_t a, std::int64_t b, std::int64_t& r) {
   switch (operation) {
-    case '+': return !__builtin_add_overflow(a, b, &r);
-    case '-': return !__builtin_sub_overflow(a, b, &r);
-    case '*': return !__builtin_mul_overflow(a, b, &r);
+    case '+':
+      return !__builtin_add_overflow(a, b, &r);
+    case '-':
+      return !__builtin_sub_overflow(a, b, &r);
+    case '*':
+      return !__builtin_mul_overflow(a, b, &r);
     case 'd':
     case '%':
       if (b == 0 || (b == -1 && a == INT64_MIN)) return false;
       r = floored(a, b);
       if (operation == '%') r = a - r * b;
       return true;
-    case 'm': r = a < b ? a : b; return true;
-    case 'M': r = a > b ? a : b; return true;
-    case '=': r = a == b; return true;
-    case '!': r = a != b; return true;
-    case '<': r = a < b; return true;
-    case ',': r = a <= b; return true;
-    case '>': r = a > b; return true;
-    case '.': r = a >= b; return true;
-    case '&': r = a && b; return true;
-    case '|': r = a || b; return true;
-    default: return false;
+    case 'm':
+      r = a < b ? a : b;
+      return true;
+    case 'M':
+      r = a > b ? a : b;
+      return true;
+    case '=':
+      r = a == b;
+      return true;
+    case '!':
+      r = a != b;
+      return true;
+    case '<':
+      r = a < b;
+      return true;
+    case ',':
+      r = a <= b;
+      return true;
+    case '>':
+      r = a > b;
+      return true;
+    case '.':
+      r = a >= b;
+      return true;
+    case '&':
+      r = a && b;
+      return true;
+    case '|':
+      r = a || b;
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -70,17 +94,28 @@ bool compute_real(char operation, double a, double b, Number& r) {
     return true;
   };
   switch (operation) {
-    case '+': return real(a + b);
-    case '-': return real(a - b);
-    case '*': return real(a * b);
-    case '/': return b != 0 && real(a / b);
-    case '=': return condition(a == b);
-    case '!': return condition(a != b);
-    case '<': return condition(a < b);
-    case ',': return condition(a <= b);
-    case '>': return condition(a > b);
-    case '.': return condition(a >= b);
-    default: return false;
+    case '+':
+      return real(a + b);
+    case '-':
+      return real(a - b);
+    case '*':
+      return real(a * b);
+    case '/':
+      return b != 0 && real(a / b);
+    case '=':
+      return condition(a == b);
+    case '!':
+      return condition(a != b);
+    case '<':
+      return condition(a < b);
+    case ',':
+      return condition(a <= b);
+    case '>':
+      return condition(a > b);
+    case '.':
+      return condition(a >= b);
+    default:
+      return false;
   }
 }
 
@@ -151,8 +186,12 @@ bool Expr::compute(const std::vector<Number>& numbers, Number& result) const {
         if (part.whole < 0 || static_cast<std::size_t>(part.whole) >= numbers.size()) return false;
         stack[top++] = numbers[static_cast<std::size_t>(part.whole)];
         break;
-      case 'i': stack[top++] = {false, part.whole, 0}; break;
-      case 'r': stack[top++] = {true, 0, part.value}; break;
+      case 'i':
+        stack[top++] = {false, part.whole, 0};
+        break;
+      case 'r':
+        stack[top++] = {true, 0, part.value};
+        break;
       case 'f': {
         Number& n = stack[top - 1];
         double value;
@@ -160,7 +199,9 @@ bool Expr::compute(const std::vector<Number>& numbers, Number& result) const {
         n = {true, 0, value};
         break;
       }
-      case '~': stack[top - 1] = {false, !stack[top - 1].whole, 0}; break;
+      case '~':
+        stack[top - 1] = {false, !stack[top - 1].whole, 0};
+        break;
       case 'N': {
         Number& n = stack[top - 1];
         n.whole = -n.whole;
@@ -264,7 +305,8 @@ PyObject* open_of(PyObject* self, PyObject* sequence) {
   Py_DECREF(fast);
   Number result;
   if (!reinterpret_cast<Open*>(self)->expr->compute(numbers, result))
-    return PyErr_Format(PyExc_ArithmeticError, "%U has no value", reinterpret_cast<Open*>(self)->text);
+    return PyErr_Format(PyExc_ArithmeticError, "%U has no value",
+                        reinterpret_cast<Open*>(self)->text);
   return number_object(result);
 }
 

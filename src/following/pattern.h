@@ -59,7 +59,7 @@ struct InputSpec {
   Ref type, array_type, dtype;
   std::vector<std::int64_t> shape, strides;
   std::int64_t unit = 1;             // of strides: an ndarray's are bytes
-  std::unique_ptr<OpenLayout> open;          // in place of shape and strides
+  std::unique_ptr<OpenLayout> open;  // in place of shape and strides
   int device = -1;
   bool needs_grad = false, leaf = false, view = false;
   char inference = 0;

@@ -28,9 +28,9 @@ bool follows();
 // A call of a public function by a function that is followed.
 PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names);
 
-// Computes what waits in any thread: somebody is about to do what nobody follows.  False with a
-// Python error set on failure.
-extern int waiting;  // how many regions have something that waits
+// Computes what waits in any thread, and waits for what another one computes: somebody is about to
+// do what nobody follows.  False with a Python error set on failure.
+extern int waiting;  // how many regions have something that waits, or is computed
 bool settle_all();
 inline bool settled() { return waiting == 0 || settle_all(); }
 

@@ -51,8 +51,8 @@ struct Step {
   std::vector<Step*>* next;      // owned
   std::vector<Plan>* plans;
   std::vector<Expr>* conditions;  // on numbers, which hold where it fits
-  int first, met, made;  // its slots: from `first` on, so many from outside, so many made
-  int numbers;           // how many are open before it
+  int first, met, made;           // its slots: from `first` on, so many from outside, so many made
+  int numbers;                    // how many are open before it
   long ambient;
   int tries;
   char barrier, grad_enabled, inference_mode;

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 import tritorch as torch
+from tritorch._following import plans
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 EXACT = [[-0.03305785357952118, -0.04958677664399147], [-0.04958678036928177, -0.07438016682863235]]
@@ -161,3 +166,43 @@ def test_a_view_that_may_not_be_used_is_an_input_or_held() -> None:
             results.append((result.tolist(), w.grad.tolist()))
         assert results[0] == results[1]
         assert logs == [["Output 0 of Unbind is a view"]] * 2
+
+
+def test_evaluation_with_gradients_is_noted_once_until_a_pass_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noted: list[int] = []
+    run_noted = plans.run_noted
+    monkeypatch.setattr(plans, "run_noted", lambda *given: noted.append(1) or run_noted(*given))
+    layer = torch.nn.Linear(4, 4)
+    fast = torch.compile(lambda x: layer(x).tanh())
+    x = torch.randn(3, 4)
+    for _ in range(20):
+        assert torch.equal(fast(x), layer(x).tanh())
+    assert len(noted) == 1
+    for _ in range(4):
+        fast(x).sum().backward()
+    assert len(noted) == 2
+    assert type(fast(x).grad_fn).__name__ == "CompiledFunctionBackward"
+
+
+def test_gradients_are_values_of_their_own() -> None:
+    """Two outputs get one array as their gradients in one pass, and two in another; or what the
+    forward pass made."""
+
+    def function(w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        negative = -w
+        return torch.sigmoid(negative), negative
+
+    def passes(compiled: Callable[..., Any], how: str) -> list[float]:
+        w = torch.linspace(-1, 1, 5).requires_grad_()
+        a, b = compiled(w)
+        grads = {"one": (torch.ones(5),) * 2, "two": (torch.ones(5), torch.full((5,), 3.0))}
+        given = grads[how] if how in grads else (a.detach(), b.detach())
+        torch.autograd.backward((a, b), given)
+        return w.grad.tolist()
+
+    for first in ("one", "two", "made"):
+        fast = torch.compile(function)
+        for how in (*[first] * 4, "one", "two", "made", "two"):
+            assert passes(fast, how) == passes(function, how), (first, how)

@@ -200,3 +200,54 @@ def test_a_generator_that_is_compiled_gives_its_values() -> None:
         got = [row.tolist() for row in torch.compile(rows)(x)]
         assert got == [row.tolist() for row in rows(y)]
         assert torch.equal(x, y)
+
+
+def _computing(work: Callable[[], None]) -> Callable[[], Any]:
+    """A call whose segment is computed by a backend, which does some work of its own."""
+
+    def backend(gm: Any, inputs: Any) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            work()
+            return gm(*args)
+
+        return run
+
+    compiled = torch.compile(lambda x: x * 2 + 1, backend=backend)
+    compiled(torch.ones(2))  # recorded, plain
+    return lambda: compiled(torch.ones(2)).tolist()
+
+
+def test_who_settles_waits_for_what_another_thread_computes() -> None:
+    begun, proceed, settled = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert proceed.wait(30)
+
+    call = _computing(work)
+
+    def settle() -> None:
+        assert begun.wait(30)
+        torch.manual_seed(0)
+        settled.set()
+
+    def watch() -> None:
+        assert begun.wait(30)
+        assert not settled.wait(0.3)
+        proceed.set()
+        assert settled.wait(30)
+
+    assert _in_threads(call, settle, watch)[0] == [3, 3]
+
+
+def test_threads_that_compute_and_settle_do_not_wait_for_each_other() -> None:
+    assert _computing(lambda: (torch.manual_seed(0), None)[1])() == [3, 3]  # or for itself
+    for count in (2, 3):
+        together = threading.Barrier(count)
+
+        def work(together: threading.Barrier = together) -> None:
+            together.wait(30)
+            torch.manual_seed(0)
+
+        calls = [_computing(work) for _ in range(count)]
+        assert _in_threads(*calls) == [[3, 3]] * count

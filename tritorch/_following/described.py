@@ -10,7 +10,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._following.calls import Layout, Slot, mapped
-from tritorch._following.symbols import arguments, hinted
+from tritorch._following.symbols import apart, arguments, hinted, strides_of
 from tritorch._following.tape import Form, Tape, Unfit
 from tritorch.core.device import PretendedDevice, pretence, pretending
 from tritorch.core.meta import MetaArray, meta_of
@@ -57,15 +57,8 @@ def _lay(array: MetaArray, form: Form) -> None:
     if all(type(n) is int for n in array.shape):
         array.strides = form.strides
         return
-    order = sorted(range(len(form.shape)), key=lambda d: (form.strides[d], -d))
-    found: list[Any] = [1] * len(order)
-    step, known = 1, 1
-    for d in order:
-        if form.shape[d] != 1 and form.strides[d] != known:
-            return  # it is not dense
-        found[d] = step
-        step, known = step * array.shape[d], known * form.shape[d]
-    array.strides = tuple(found)
+    if not apart(form.shape, form.strides):
+        array.strides = strides_of(array.shape, form.shape, form.strides, {})
 
 
 @contextlib.contextmanager

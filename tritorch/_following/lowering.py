@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._following.tape import Form, Note, Unfit, Value
+from tritorch.core import arrays
 from tritorch.core.arrays import dtype_of_kind, ndarray
 from tritorch.core.dtype import from_numpy_dtype
 from tritorch.core.generator import default_for
@@ -51,6 +52,8 @@ def whole(note: Note) -> Callable[..., Any]:
         return lambda *given: _arrays(apply(op, [_wrapped(x) for x in given]))
     if note.form == "make":
         return op.make
+    if note.form == "copy":
+        return arrays.copy
     if isinstance(op, Pointwise):
         return lambda *given: _arrays(apply_in_place(op, [_wrapped(x) for x in given]))
     return _in_place(note)
@@ -87,6 +90,8 @@ def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
     on_gpu = any(form.kind is _C.Array for form in forms)
     if note.form == "make":
         return op.make
+    if note.form == "copy":
+        return arrays.copy
     if note.form == "draw":
         return lambda device, count: default_for(device).draw(count)
     if note.form == "call":

@@ -10,6 +10,7 @@ from tritorch._following.below import Arrivals, count_edges, start_at
 from tritorch._following.tape import Tape
 from tritorch.autograd import engine
 from tritorch.autograd.nodes import FREED, Node, gradient_edge
+from tritorch.core import arrays
 from tritorch.core.dispatching import noting
 from tritorch.core.tensor import Tensor
 
@@ -118,13 +119,26 @@ class Graph:
             engine.run(roots, given, True, False, arrivals)
             return arrivals.results
         split, seen = len(tape.notes), len(tape.forms)
-        numbers = [None if g is None else tape.number(g._array) for g in grads]
+        given = [_apart(g, tape) for g in given]
+        waiting = iter(given)
+        numbers = [None if g is None else tape.number(next(waiting)._array) for g in grads]
         with noting(tape.note):
             engine.run(roots, given, True, False, arrivals)
         found = arrivals.results
         self.segment.learn(tape, split, seen, numbers, found, self.tensors, self.numbers)
         tape.close()
         return arrivals.results
+
+
+def _apart(g: Tensor, tape: Tape) -> Tensor:
+    """A gradient as a value of its own, numbered: the next pass may get two where this one got the
+    same twice, or something that the forward pass made."""
+    array = g._array
+    if tape.known(array) is not None:
+        array = arrays.strided(array, array.shape, arrays.strides_of(array), 0)
+        g = _C.alias(g, array)
+    tape.number(array)
+    return g
 
 
 class Run:

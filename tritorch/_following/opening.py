@@ -164,26 +164,12 @@ class _Opening:
     ) -> tuple[Any, ...]:
         """Strides in terms of sizes, where they are dense in their order; others are as they are,
         or symbols, if they were others before."""
-        order = sorted(range(len(shape)), key=lambda d: (strides[d], -d))
-        step, apart = 1, []
-        for d in order:
-            if strides[d] != step and shape[d] != 1:
-                apart.append(d)
-            step = strides[d] * shape[d]
         own = {
             d: self._symbol(strides[d])
-            for d in sorted(apart)
+            for d in symbolic.apart(shape, strides)
             if before is not None and before[d] != strides[d] and strides[d] >= LEAST
         }
-        found: list[Any] = list(strides)
-        last: Any = 1
-        for d in order:
-            if d in own:
-                found[d] = own[d]
-            elif d not in apart and shape[d] != 1:
-                found[d] = last
-            last = found[d] * sizes[d]
-        return tuple(found)
+        return symbolic.strides_of(sizes, shape, strides, own)
 
     def _is_open(self, x: Tensor, dim: int, n: int, before: tuple[Any, ...] | None) -> bool:
         if dim in getattr(x, "_dynamo_static_indices", ()):

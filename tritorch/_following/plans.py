@@ -30,7 +30,6 @@ from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
 from tritorch.core.tensor import Tensor
 
-
 # The part of a CUDA graph's nodes that may be changed for a run: changing one costs the host about
 # what launching it does, and a graph's kernels follow each other sooner.
 MOST_CHANGED = 0.75
@@ -185,7 +184,7 @@ def without_dead(calls: list[Lowered], wanted: set[int]) -> list[Lowered]:
     """The calls whose results somebody needs, and those that change something."""
     kept = []
     for call in reversed(calls):
-        pure = not call.writes and (call.note.op.is_view or call.note.form == "pointwise")
+        pure = not call.writes and (call.note.op.is_view or call.note.form in ("pointwise", "copy"))
         if pure and not any(r in wanted for r in call.results):
             continue
         kept.append(call)

@@ -18,7 +18,7 @@ from tritorch._following.improving import improved
 from tritorch._following.lowering import Lowered
 from tritorch._following.renaming import renamed
 from tritorch._following.sharing import early
-from tritorch._following.symbols import Path, hinted, is_open
+from tritorch._following.symbols import Path, apart, hinted, is_open, strides_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
 from tritorch.autograd import engine
@@ -26,7 +26,6 @@ from tritorch.autograd.graph import modified
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
 from tritorch.core.generator import restore, states
-from tritorch.core.layout import contiguous_strides
 from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 
@@ -197,11 +196,11 @@ def _strides_like(form: Form, like: MetaArray) -> tuple[Any, ...]:
         return form.strides
     if not any(form.strides):
         return form.strides
-    dense = contiguous_strides(like.shape)
-    for strides in (dense, like.strides):
-        if hinted(tuple(strides)) == form.strides:
-            return tuple(strides)
-    raise Unfit("a gradient lies as its size does not say")
+    if hinted(tuple(like.strides)) == form.strides:
+        return tuple(like.strides)
+    if not apart(form.shape, form.strides):
+        return strides_of(like.shape, form.shape, form.strides, {})
+    raise Unfit(f"a gradient of {like.shape} lies as {form.strides}")
 
 
 # ---- its backward pass ---------------------------------------------------------------------------

@@ -199,6 +199,40 @@ def hinted(value: Any) -> Any:
     return mapped(lambda x: x.value if type(x) in _SYMBOLIC else x, value)
 
 
+# ---- strides -------------------------------------------------------------------------------------
+
+
+def _order(strides: Sequence[int]) -> list[int]:
+    return sorted(range(len(strides)), key=lambda d: (strides[d], -d))
+
+
+def apart(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """The dims whose strides do not follow from the sizes of those that lie closer together."""
+    step, found = 1, []
+    for d in _order(strides):
+        if strides[d] != step and shape[d] != 1:
+            found.append(d)
+        step = strides[d] * shape[d]
+    return sorted(found)
+
+
+def strides_of(
+    sizes: Sequence[Any], shape: Sequence[int], strides: Sequence[int], own: Mapping[int, Any]
+) -> tuple[Any, ...]:
+    """The strides of this run in terms of sizes; own: of dims that lie apart, others are as they
+    are."""
+    lie_apart = apart(shape, strides)
+    found: list[Any] = list(strides)
+    step: Any = 1
+    for d in _order(strides):
+        if d in own:
+            found[d] = own[d]
+        elif d not in lie_apart and shape[d] != 1:
+            found[d] = step
+        step = found[d] * sizes[d]
+    return tuple(found)
+
+
 # ---- of the calls that led to a step -------------------------------------------------------------
 
 

@@ -39,10 +39,15 @@ def form_of(array: Any) -> Form:
     return Form(type(array), tuple(array.shape), array.dtype, arrays.strides_of(array))
 
 
+_OF_NO_RECORD = ("draw", "check", "copy", "steps")
+
+
 class Note(NamedTuple):
     """One call of a record; `Value`s in place of tensors."""
 
-    form: str  # "call", "pointwise", "in place", "make", "draw", "check"; "steps": chains.PartOp
+    # "call", "pointwise", "in place", "make"; those of no record;
+    # "steps" has a chains.PartOp in place of one
+    form: str
     op: Any
     inputs: tuple[Any, ...]
     params: tuple[Any, ...]
@@ -52,7 +57,7 @@ class Note(NamedTuple):
     @property
     def draws(self) -> bool:
         """Whether it takes numbers from a generator."""
-        if self.form in ("draw", "check", "steps"):
+        if self.form in _OF_NO_RECORD:
             return self.form == "draw"
         op = self.op
         return op.kind == "random" or any(a.name == "generator" for a in op.schema.arguments)
@@ -61,7 +66,7 @@ class Note(NamedTuple):
     def writes(self) -> bool:
         """Whether it writes memory that it is given."""
         return self.form == "in place" or (
-            self.form not in ("draw", "check", "steps") and self.op.schema.is_mutable
+            self.form not in _OF_NO_RECORD and self.op.schema.is_mutable
         )
 
 

@@ -28,6 +28,7 @@ from tritorch._following.segments import Segment
 from tritorch._following.sharing import with_parts
 from tritorch._following.symbols import Known
 from tritorch._following.tape import Form, Note, Tape, Unfit, Value
+from tritorch.autograd import passes
 from tritorch.core import arrays
 from tritorch.core.generator import default_generators, states
 from tritorch.core.tensor import Tensor
@@ -40,7 +41,8 @@ class Draft(plans.Draft):
         super().__init__(*given)
         self.segment, self.known = segment, known
         self.saved: list[int] | None = None
-        self.unasked = 0  # runs since it was noted, without a backward pass
+        self.unasked = 0  # runs after other backward passes, since none was noted of this one
+        self.latest = passes.latest()  # the last of those passes
         self.copies: list[tuple[int, int]] = []  # of what is written: the slot, the copy's value
         self.drawn = -1  # the value that says where generators were before
         values = dict(self.inputs)
@@ -72,12 +74,16 @@ class Draft(plans.Draft):
         if self.segment.draft is None:  # it turned out to be unfit
             return first(region, steps, tensors, held, noted=False)
         if self.saved is None:  # no backward pass was noted yet
-            self.unasked += 1
-            if self.unasked & (self.unasked - 1) == 0:
-                plan = first(region, steps, tensors, held)
-                if isinstance(plan, Draft):
-                    plan.unasked = self.unasked
-                return plan
+            if (
+                passes.latest() != self.latest
+            ):  # this may be wanted now: again, but ever more seldom
+                self.latest = passes.latest()
+                self.unasked += 1
+                if self.unasked & (self.unasked - 1) == 0:
+                    plan = first(region, steps, tensors, held)
+                    if isinstance(plan, Draft):
+                        plan.unasked = self.unasked
+                    return plan
             for step in steps:
                 step.run(region, tensors)
             return self

@@ -211,6 +211,12 @@ def part_of(node: Any, nr: int) -> Any:
     return (node, nr) if node._divided else node
 
 
+def _keep_needed(node: Any, g: Any, needed: set[Any]) -> bool:
+    """Leaves a divided node the gradients of those outputs that are needed; whether it has one."""
+    g[:] = [x if (node, nr) in needed else None for nr, x in enumerate(g)]
+    return any(x is not None for x in g)
+
+
 def _edges_from(part: Any) -> Any:
     """The parts of nodes, and leaves, that a gradient goes to from a part of a node."""
     if type(part) is tuple:
@@ -274,10 +280,8 @@ def _run(
                     _capture_outputs(captures, node, g)
                 if node not in needed:
                     continue
-                if node._divided:
-                    g = [x if (node, nr) in needed else None for nr, x in enumerate(g)]
-                    if not any(x is not None for x in g):
-                        continue
+                if node._divided and not _keep_needed(node, g, needed):
+                    continue
             if node._node_freed:
                 raise RuntimeError(FREED)
             results = node._node_op.backward(node, g) if hooks is None else _run_carefully(node, g)

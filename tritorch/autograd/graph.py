@@ -30,6 +30,7 @@ from tritorch.autograd.saved import (
     saved_tensors_hooks,
 )
 from tritorch.core import arrays
+from tritorch.core.dispatching import kept_copy
 from tritorch.core.tensor import Tensor
 
 __all__ = [
@@ -257,7 +258,7 @@ def _return_lent(tensor: Tensor) -> None:
             node._node_out, node._node_out_shared = arrays.copy(node._node_out), None
             continue
         saved = node._node_saved[position]
-        copy = _C.wrap(arrays.copy(saved._array))
+        copy = kept_copy(saved)
         if saved._leaf:
             copy = relink_leaf(copy, saved)
         else:

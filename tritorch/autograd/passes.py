@@ -12,6 +12,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 
 _numbers = itertools.count()
+_latest = -1
 
 
 class _Pass(threading.local):
@@ -32,12 +33,19 @@ class started:
     __slots__ = ("_before",)
 
     def __init__(self, roots: Sequence[Any], captures: Any) -> None:
+        global _latest
         self._before = current.task, current.roots, current.captures, current.node
         current.task, current.roots, current.captures = next(_numbers), roots, captures
+        _latest = current.task
 
     def end(self) -> None:
         """What runs again is the pass around it."""
         current.task, current.roots, current.captures, current.node = self._before
+
+
+def latest() -> int:
+    """The number of the backward pass that began last, in any thread."""
+    return _latest
 
 
 def current_task() -> int:

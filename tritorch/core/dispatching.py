@@ -13,6 +13,7 @@ import threading
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import arrays
 from tritorch.core.locks import lock
 from tritorch.core.thread_state import carried
 
@@ -97,6 +98,23 @@ def noted(form: str, op: Any, tensors: Any, params: Any, run: Any) -> Any:
         entered.note = note
     note(form, op, tensors, params, result)
     return result
+
+
+class _Copy:
+    """What stands for a record where a tensor is kept as it is before a write."""
+
+    name, kind, is_view, settles = "copy", "internal", False, False
+
+
+COPY = _Copy()
+
+
+def kept_copy(tensor: Any) -> Any:
+    """A tensor with a copy of another one's memory, of which those who note calls are told."""
+    copied = _C.wrap(arrays.copy(tensor._array))
+    if watching and entered.note is not None:
+        entered.note("copy", COPY, (tensor,), (), copied)
+    return copied
 
 
 class unnoted:

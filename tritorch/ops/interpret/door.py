@@ -33,6 +33,7 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.written import WrittenArray
 from tritorch.ops.record import apply
+from tritorch.ops.record.writing import noted_write
 
 
 class Tangent:
@@ -104,5 +105,6 @@ def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
     if _C.force(*inputs):
         return apply.apply_in_place(op, inputs)
     if entered.note is not None:
-        return noted("in place", op, inputs, (), lambda: apply.apply_in_place(op, inputs))
+        run = lambda kept: apply.apply_in_place(op, inputs, kept)
+        return noted_write(op, inputs, (), run)
     return _interpreter(inputs).in_place(op, inputs)

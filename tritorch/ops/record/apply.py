@@ -171,8 +171,9 @@ def _refuse_devices(op: Pointwise, inputs: Sequence[Any]) -> None:
     )
 
 
-def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
-    """The in-place form: the result goes into the first input."""
+def apply_in_place(op: Pointwise, inputs: Sequence[Any], kept: Tensor | None = None) -> Tensor:
+    """The in-place form: the result goes into the first input; kept: that as it was, if somebody
+    has it."""
     self = inputs[0]
     check_inplace(self, *inputs[1:])
     _require_integers(inputs)
@@ -222,7 +223,7 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any]) -> Tensor:
         else:
             _write(array, op.compute(operands, compute, result))
 
-    return in_place(op, self, (), inputs, write)
+    return in_place(op, self, (), inputs, write, kept)
 
 
 def _in_blocks(array: Any, operands: Sequence[Any]) -> bool:

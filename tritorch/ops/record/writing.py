@@ -7,8 +7,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace, rewrite_history
-from tritorch.core import arrays
-from tritorch.core.dispatching import asked, entered, noted, watching
+from tritorch.core.dispatching import asked, entered, kept_copy, noted, watching
 from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import argument_names
@@ -23,17 +22,18 @@ def differentiated(*tensors: Any) -> bool:
 
 
 def in_place(
-    op: Operator, self: Tensor, params: tuple[Any, ...], inputs: Sequence[Any], write: Any
-) -> Tensor:
+    op: Operator, self: Tensor, params: tuple[Any, ...], inputs: Sequence[Any], write: Any,
+    kept: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Runs `write()` on self's memory and makes the call self's history.
 
-    inputs: the record's inputs, self first.
+    inputs: the record's inputs, self first; kept: self as it was, if the gradient needs it.
     """
     if any(isinstance(x, Tensor) and x._tangent is not None for x in inputs):
         return _write_dual(op, self, params, inputs, write)
     if watching and entered.note is not None:
-        run = lambda: in_place(op, self, params, inputs, write)
-        return noted("in place", op, inputs, params, run)
+        run = lambda kept: in_place(op, self, params, inputs, write, kept)
+        return noted_write(op, inputs, params, run)
     check_inplace(self, *inputs[1:])
     first, others = inputs[0], inputs[1:]
     before, shared = 0, list[Tensor]()
@@ -45,7 +45,7 @@ def in_place(
         shared = [x for x in others if isinstance(x, Tensor) and x._shared is self._shared]
         before = self._shared.version
         if again or _saves_self(op, inputs):
-            first = _as_it_was(self, _C.wrap(arrays.copy(self._array)))
+            first = _as_it_was(self, kept_copy(self) if kept is None else kept)
     if (watching or not _PLAIN.issuperset(map(type, inputs))) and asked(*inputs):
         _answer(op, params, inputs)
     elif type(self._array) is not MetaArray:
@@ -61,6 +61,20 @@ def in_place(
         )
     rewrite_history(self, node)
     return self
+
+
+def noted_write(op: Operator, inputs: Sequence[Any], params: Any, run: Any) -> Tensor:
+    """Runs a write, of which those who note calls are told; run: of the first input as it was, if
+    the gradient needs that."""
+    kept = kept_copy(inputs[0]) if _needs_copy(op, inputs[0], inputs) else None
+    return noted("in place", op, inputs, params, lambda: run(kept))
+
+
+def _needs_copy(op: Operator, self: Tensor, inputs: Sequence[Any]) -> bool:
+    """Whether a gradient will need what is written."""
+    if not op.wants(*inputs):
+        return False
+    return any(x is self for x in inputs[1:]) or _saves_self(op, inputs)
 
 
 def _answer(op: Operator, params: tuple[Any, ...], inputs: Sequence[Any]) -> None:
