@@ -113,8 +113,9 @@ def compare(function: Callable[..., Any], *args: Any, grads: bool = False) -> An
     fast = torch.compile(function)
 
     def run(f: Callable[..., Any]) -> list[Any]:
-        given = [x.detach().clone().requires_grad_() if grads and x.is_floating_point() else x.clone()
-                 for x in args]  # fmt: skip
+        given = [x.detach().clone() for x in args]
+        for x in given:
+            x.requires_grad_(grads and x.is_floating_point())
         made = f(*given)
         made = list(made) if isinstance(made, tuple) else [made]
         if grads:

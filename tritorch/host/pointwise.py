@@ -659,7 +659,8 @@ __all__ = [
     "igammac", "lcm", "lerp", "lgamma", "log_ndtr", "logaddexp", "logaddexp2", "logit",
     "logsigmoid", "modified_bessel_k0", "modified_bessel_k1", "nan_to_num", "ndtri",
     "nextafter", "on_floats", "polygamma", "pow", "reciprocal", "relu", "relu_backward",
-    "remainder", "rsqrt", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "sgn", "sigmoid", "sign",
+    "remainder", "rsqrt", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "sgn",
+    "sigmoid", "sign",
     "signbit", "silu", "silu_backward", "sinc", "softplus", "spherical_bessel_j0",
     "trunc_divide", "where", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
