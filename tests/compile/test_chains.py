@@ -46,7 +46,8 @@ def numbers(rng: np.random.Generator, kind: str, n: int = SIZE) -> Any:
 def alone(note: Note, forms: list[Form]) -> Any:
     """A call as a chain of its own."""
     group = chains.Group((SIZE,), 0)
-    if not group.add(Lowered(None, arguments(note), note.results, note, False), forms):  # type: ignore[arg-type]
+    call: Any = Lowered(None, arguments(note), note.results, note, False)  # type: ignore[arg-type]
+    if not group.add(call, forms):
         raise Untraceable
     values = [group.values[n] for n in note.results]
     return chains.Chain(group.steps, values)
@@ -112,8 +113,9 @@ def compare(function: Callable[..., Any], *args: Any, grads: bool = False) -> An
     fast = torch.compile(function)
 
     def run(f: Callable[..., Any]) -> list[Any]:
-        given = [x.detach().clone().requires_grad_() if grads and x.is_floating_point() else x.clone()
-                 for x in args]  # fmt: skip
+        given = [x.detach().clone() for x in args]
+        for x in given:
+            x.requires_grad_(grads and x.is_floating_point())
         made = f(*given)
         made = list(made) if isinstance(made, tuple) else [made]
         if grads:
@@ -127,6 +129,31 @@ def compare(function: Callable[..., Any], *args: Any, grads: bool = False) -> An
             assert a.dtype is b.dtype and a.shape == b.shape and a.stride() == b.stride()
             assert bits(a.numpy()) == bits(b.numpy())
     return fast
+
+
+def _made(which: int, x: Any, y: Any, z: Any, own: list[Any]) -> Any:
+    """A call on some tensors, or in place on the last one that was made."""
+    float_x = x if x.is_floating_point() else x * 0.5
+    last = own[-1] if own else None
+    calls = (
+        lambda: x + y,
+        lambda: x * y,
+        lambda: torch.where(x > y, y, z),
+        lambda: float_x.sigmoid() * 2,
+        lambda: F.silu(float_x) + 1,
+        lambda: F.gelu(float_x),
+        lambda: float_x.clamp(-1, 1) - y * 1,
+        lambda: (x != y).logical_or(z == 1),
+        lambda: x.to(torch.float64) / 3,
+        lambda: F.relu(float_x).sqrt(),
+        lambda: last.mul_(2) if last is not None and last.is_floating_point() else x + 1,
+        lambda: (
+            last.add_(1).clamp_(0, 3)
+            if last is not None and last.dtype is torch.float32
+            else torch.maximum(x, y)
+        ),
+    )
+    return calls[which]()
 
 
 def _program(seed: int) -> tuple[Callable[..., Any], list[Any]]:
@@ -146,26 +173,9 @@ def _program(seed: int) -> tuple[Callable[..., Any], list[Any]]:
     choices = rng.integers(0, 1 << 30, (12, 4))
 
     def function(*tensors: Any) -> Any:
-        found = list(tensors)
-        own: list[Any] = []
-        for which, a, b, c in choices:
-            x, y, z = (found[int(i) % len(found)] for i in (a, b, c))
-            float_x = x if x.is_floating_point() else x * 0.5
-            made = (
-                lambda: x + y,
-                lambda: x * y,
-                lambda: torch.where(x > y, y, z),
-                lambda: float_x.sigmoid() * 2,
-                lambda: F.silu(float_x) + 1,
-                lambda: F.gelu(float_x),
-                lambda: float_x.clamp(-1, 1) - y * 1,
-                lambda: (x != y).logical_or(z == 1),
-                lambda: x.to(torch.float64) / 3,
-                lambda: F.relu(float_x).sqrt(),
-                lambda: own[-1].mul_(2) if own and own[-1].is_floating_point() else x + 1,
-                lambda: own[-1].add_(1).clamp_(0, 3) if own and own[-1].dtype is torch.float32
-                else torch.maximum(x, y),
-            )[which % 12]()  # fmt: skip
+        found, own = list(tensors), list[Any]()
+        for which, *places in choices:
+            made = _made(which % 12, *(found[int(i) % len(found)] for i in places), own)
             found.append(made)
             own.append(made)
         return tuple(found[-3:])

@@ -82,7 +82,8 @@ def steps_of(note: Note, forms: Sequence[Form]) -> tuple[Trace, int]:
         else x if i < op.masks else cast_number(x, compute)
         for i, x in enumerate(note.inputs)
     ]  # fmt: skip
-    trace, value = traced(op.function, operands)
+    function: Any = op.function
+    trace, value = traced(function, operands)
     return trace, trace.cast(value, op.result_dtype(compute).numpy)
 
 

@@ -96,7 +96,7 @@ def _counts(parts: Sequence[Lowered], forms: Sequence[Form]) -> Any:
 
 
 def _part(call: Lowered) -> tuple[Any, tuple[Any, ...]]:
-    """What shows a part, and the params of that: those of its gradient without the whole's shape."""
+    """What shows a part, and that one's params: those of its gradient, but for the shape."""
     return call.note.op.embeds.cpu, call.note.params[1:]
 
 

@@ -183,7 +183,7 @@ def _detail(step: Step) -> Any:
 
 
 class Chain:
-    """Several pointwise functions of dense arrays of one shape, and numbers as arrays of no dims."""
+    """Several pointwise functions of dense arrays of one shape, and of numbers' arrays."""
 
     def __init__(self, steps: Steps, outputs: Sequence[int]) -> None:
         self.run: Callable[..., None] = native(steps, outputs)

@@ -184,9 +184,7 @@ def without_dead(calls: list[Lowered], wanted: set[int]) -> list[Lowered]:
     """The calls whose results somebody needs, and those that change something."""
     kept = []
     for call in reversed(calls):
-        pure = not call.writes and (
-            call.note.op.is_view or call.note.form in ("pointwise", "copy")
-        )
+        pure = not call.writes and (call.note.op.is_view or call.note.form in ("pointwise", "copy"))
         if pure and not any(r in wanted for r in call.results):
             continue
         kept.append(call)

@@ -658,8 +658,9 @@ __all__ = [
     "gelu_tanh", "gelu_tanh_backward", "heaviside", "i0", "i0e", "i1", "i1e", "igamma",
     "igammac", "lcm", "lerp", "lgamma", "log_ndtr", "logaddexp", "logaddexp2", "logit",
     "logsigmoid", "modified_bessel_k0", "modified_bessel_k1", "nan_to_num", "ndtri",
-    "nextafter", "on_floats", "polygamma", "pow", "reciprocal", "relu", "relu_backward", "remainder", "rsqrt",
-    "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "sgn", "sigmoid", "sign",
+    "nextafter", "on_floats", "polygamma", "pow", "reciprocal", "relu", "relu_backward",
+    "remainder", "rsqrt", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "sgn",
+    "sigmoid", "sign",
     "signbit", "silu", "silu_backward", "sinc", "softplus", "spherical_bessel_j0",
     "trunc_divide", "where", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip

@@ -243,7 +243,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         trace.steps[before:] = [Step("guard", tuple(trace.steps[before:]), (value,), value)]
         return self
 
-    __array__ = __bool__ = __len__ = __iter__ = _refusal("values are looked at")  # type: ignore[assignment]
+    __array__ = __bool__ = __len__ = __iter__ = _refusal("values are looked at")
     __getitem__ = __setitem__ = __float__ = __int__ = _refusal("elements are looked at")
 
 
