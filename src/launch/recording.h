@@ -21,8 +21,8 @@
 
 #include "array/array.h"
 #include "driver/recorder.h"
-#include "memory/nodes.h"
 #include "launch/pack.h"
+#include "memory/nodes.h"
 
 namespace tritorch {
 
