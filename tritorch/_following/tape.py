@@ -39,23 +39,15 @@ def form_of(array: Any) -> Form:
     return Form(type(array), tuple(array.shape), array.dtype, arrays.strides_of(array))
 
 
-<<<<<<< HEAD
-_OF_NO_RECORD = ("draw", "check", "copy", "steps")  # "steps": chains.PartOp
-=======
 _OF_NO_RECORD = ("draw", "check", "copy", "steps")
->>>>>>> ops
 
 
 class Note(NamedTuple):
     """One call of a record; `Value`s in place of tensors."""
 
-<<<<<<< HEAD
-    form: str  # "call", "pointwise", "in place", "make", or one of those below
-=======
     # "call", "pointwise", "in place", "make"; those of no record;
     # "steps" has a chains.PartOp in place of one
     form: str
->>>>>>> ops
     op: Any
     inputs: tuple[Any, ...]
     params: tuple[Any, ...]
