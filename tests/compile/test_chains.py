@@ -105,6 +105,10 @@ def test_every_size_and_thread(n: int, threads: int) -> None:
         torch.set_num_threads(before)
 
 
+def test_log1p_of_a_large_array() -> None:
+    compare(lambda x: x.log1p() + 1, torch.rand(200_000))
+
+
 # ---- programs ------------------------------------------------------------------------------------
 
 
