@@ -1,6 +1,6 @@
 """Random programs, compiled beside eager: long runs of what tests/compile runs a few hundred of.
 
-    python tools/random_programs.py --count 20000 [--start SEED] [--simulated] [--growing] [--jobs 2]
+    python tools/random_programs.py --count 20000 [--start N] [--simulated] [--growing] [--jobs 2]
     python tools/random_programs.py --show SEED       prints one program, and what differs
     python tools/random_programs.py --count 2000 --compiler drops_buffers      a wrong compiler
 

@@ -47,7 +47,7 @@ def branches(step: Any) -> list[Any]:
     """Where ways part: the calls, with what they leave open."""
     found = [each for one in step.next for each in branches(one)]
     if len(step.next) > 1:
-        found += [(one.ambient, one.grad_enabled, one.call.opened, one.call.specs) for one in step.next]
+        found += [(x.ambient, x.grad_enabled, x.call.opened, x.call.specs) for x in step.next]
     return found
 
 

@@ -255,7 +255,7 @@ def leave_open(
             return _fixed(region, path, given, args, kwargs)
         try:
             return _described(gate, opening, args, kwargs, own, named, result)
-        except Exception:  # noqa: BLE001  # it cannot be made with symbols
+        except Exception:  # it cannot be made with symbols
             return _fixed(region, path, given, args, kwargs)
     return nothing
 
@@ -321,7 +321,8 @@ def _fixed(
     places = symbolic.places_of(path.symbols)
     needed: dict[str, Any] = {}
     for x in given:
-        layout = path.layouts.get(_slot_of(x, region))  # type: ignore[call-overload]
+        slot = _slot_of(x, region)
+        layout = None if slot is None else path.layouts.get(slot)
         for n in (*layout[0], *layout[1]) if layout is not None else ():
             if type(n) is SymInt:
                 condition = opened(n, places)

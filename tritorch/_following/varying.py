@@ -44,7 +44,7 @@ class Varying:
     def begin(
         self, values: list[Any], forms: Sequence[Form], numbers: Sequence[Any]
     ) -> Sequence[Form]:
-        """Puts what is computed of a run's numbers among the values; what arrays look like in it."""
+        """Puts what is computed of a run's numbers among the values; what arrays look like then."""
         for number, what in self.numbers.items():
             values[number] = computed(what, numbers)
         if not self.layouts:

@@ -22,9 +22,7 @@ from tritorch.host.narrow import like, widen
 Array = np.ndarray[Any, Any]
 
 
-def spans(
-    sizes: Sequence[int] | None, reverse: bool, n: int, batch: int
-) -> list[tuple[int, int]]:
+def spans(sizes: Sequence[int] | None, reverse: bool, n: int, batch: int) -> list[tuple[int, int]]:
     """(first row, row after the last) of each step, in the order in which they are computed.
 
     sizes: of the steps; None: n rows, so many in each step as the batch has."""
