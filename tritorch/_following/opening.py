@@ -16,6 +16,7 @@ Sizes below 2 are as no others, and stay numbers.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -49,9 +50,9 @@ class _Opening:
         self.dynamic = region.follower.options.dynamic
         self.symbols: list[Any] = []
         self.numbers: list[Any] = []
-        self.inputs: list[Layout | None] = []  # of tensors that come from outside, in their order
         self.twins: dict[int, Tensor] = {}  # by id of the tensor
-        self.real: dict[int, Tensor] = {}  # the tensors themselves, by id of their twins
+        self.inputs: list[Layout | None] = []  # of tensors that come from outside, in their order
+        self.layouts: dict[int, Layout | None] = {}  # by id of the tensor
         self.first = self.next = region.size  # the slot of the next tensor from outside
         self.seen: dict[int, int] = {}  # the slots of those that were met in this call
         self.values = {
@@ -68,7 +69,7 @@ class _Opening:
         return symbol
 
     def argument(self, value: Any, like: Any) -> Any:
-        """An argument, with twins of tensors and symbols for what is left open."""
+        """An argument, with symbols for what is left open."""
         if isinstance(value, Tensor):
             return self._tensor(value, like)
         kind = type(value)
@@ -118,12 +119,19 @@ class _Opening:
             self.next += 1
         if self.like is not None and like.index != slot:
             raise _Differs
-        if id(x) not in self.twins:
+        if id(x) not in self.layouts:
             layout = self._layout(x) if fresh else self.path.layouts.get(slot)  # type: ignore[arg-type]
             if fresh:
                 self.inputs.append(layout)
-            twin = self.twins[id(x)] = twin_of(x, layout, grads=False)
-            self.real[id(twin)] = x
+            self.layouts[id(x)] = layout
+        return x
+
+    def twin(self, x: Any) -> Any:
+        """A tensor without memory in place of a tensor, with symbols for its sizes."""
+        if not isinstance(x, Tensor):
+            return x
+        if id(x) not in self.twins:
+            self.twins[id(x)] = twin_of(x, self.layouts[id(x)], grads=False)
         return self.twins[id(x)]
 
     def _layout(self, x: Tensor) -> Layout | None:
@@ -210,6 +218,34 @@ def _candidates(region: Any, gate: Any, kwargs: dict[str, Any]) -> Iterable[Any]
             yield step
 
 
+_NOTHING = Path(None)
+
+
+class _Walked(threading.local):
+    """The last path that a thread has asked for."""
+
+    serial, step, path = 0, None, _NOTHING
+
+
+_walked = _Walked()
+
+
+def _path_of(region: Any) -> Path:
+    """What is open in the calls of a run."""
+    here = region.here
+    if _walked.serial == region.serial and here.parent is _walked.step:
+        if here.call.opened is not None:
+            _walked.path.add(here.call.opened)
+    elif _walked.serial != region.serial or here is not _walked.step:
+        _walked.path = Path(here)
+    _walked.serial, _walked.step = region.serial, here
+    return _walked.path
+
+
+def _is_marked(x: Tensor) -> bool:
+    return hasattr(x, "_dynamo_dynamic_indices") or hasattr(x, "_dynamo_weak_dynamic_indices")
+
+
 def leave_open(
     region: Any, gate: Any, call: Call, given: Sequence[Tensor], result: Any, writes: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any], Any, Opened | None]:
@@ -221,11 +257,16 @@ def leave_open(
     if options.backend is not None or options.dynamic is False:
         region.twin = None
         return nothing
-    path = Path(region.here)
+    candidates = list(_candidates(region, gate, kwargs))
+    numbers = region.numbers
+    if not (numbers or candidates or options.dynamic or any(map(_is_marked, given))):
+        region.twin = None
+        return nothing
+    path = _path_of(region) if numbers else _NOTHING
     known = region.follower.known
-    for symbol, number in zip(path.symbols, region.numbers):
+    for symbol, number in zip(path.symbols, numbers):
         symbolic.leaf_of(symbol).value = number
-    for step in (*_candidates(region, gate, kwargs), None):
+    for step in (*candidates, None):
         like = None if step is None else step.call
         opening = _Opening(region, path, known, like)
         if step is not None and step.first != opening.next:
@@ -267,22 +308,21 @@ def _described(
     """What a call leaves open that can be made with symbols."""
     path, known = opening.path, opening.known
     known.decided.clear()
+    twins = mapped(opening.twin, own)
+    by_name = {name: mapped(opening.twin, x) for name, x in named.items()}
     with describing():
-        made = gate(*own, **named)
+        made = gate(*twins, **by_name)
     decided = dict(known.decided)
     places = symbolic.places_of([*path.symbols, *opening.symbols])
     results: list[Any] = []
-    seen = set(opening.twins) | {id(x) for x in opening.region.tensors({}) if x is not None}
+    seen = set(opening.layouts) | {id(x) for x in opening.region.tensors({}) if x is not None}
     _compare(made, result, seen, results)
     layouts = [x if x is not None and symbolic.is_open(x) else None for x in results]
     every = enumerate([*opening.inputs, *layouts], opening.first)
     kept = Opened(opening.symbols, {i: x for i, x in every if x is not None}, set(decided))
 
-    def shown(value: Any) -> Any:
-        """Arguments with their tensors, and `Open` for symbols."""
-        return mapped(lambda x: opening.real.get(id(x), x), opened(value, places))
-
-    kept.args, kept.kwargs = shown(own), {name: shown(x) for name, x in named.items()}
+    kept.args = opened(own, places)
+    kept.kwargs = {name: opened(x, places) for name, x in named.items()}
     told = (
         tuple(opened(opening.inputs, places)), tuple(opened(layouts, places)),
         tuple(opened(x, places) for x in decided.values()), tuple(opening.numbers),

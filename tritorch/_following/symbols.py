@@ -250,9 +250,13 @@ class Path:
                 found.append(known)
             step = step.parent
         for each in reversed(found):
-            self.symbols += each.symbols
-            self.layouts |= each.layouts
-            self.conditions |= each.conditions
+            self.add(each)
+
+    def add(self, known: Opened) -> None:
+        """Takes in what one more call leaves open."""
+        self.symbols += known.symbols
+        self.layouts |= known.layouts
+        self.conditions |= known.conditions
 
 
 def arguments(call: Call, numbers: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
