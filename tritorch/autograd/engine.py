@@ -520,8 +520,8 @@ def _capture_leaf(captures: Captures, leaf: Tensor, g: Tensor) -> None:
 
 
 def _arrive_at_leaf(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
-    array, own = g._array, leaf._array
-    if array.shape != own.shape or array.dtype is not own.dtype:
+    own = leaf._array  # g's is held by nobody here: `_own` counts
+    if g._array.shape != own.shape or g._array.dtype is not own.dtype:
         g = _fit(g, own.shape, own.dtype)
     hooks = leaf._hooks
     if hooks is None:
@@ -581,7 +581,7 @@ def _own(g: Tensor, leaf: Tensor) -> Tensor:
         return _C.wrap(arrays.contiguous_copy(array))
     # References to an array that only this tensor holds: the tensor, `array`, the argument.
     alone = sys.getrefcount(array) <= 3 and sys.getrefcount(g) <= 6
-    alone = alone and (array.base if native else g._base) is None
+    alone = alone and (_has_own_memory(array) if native else g._base is None)
     if array.strides != like.strides or not arrays.is_contiguous(like):
         strides, wanted = arrays.strides_of(array), _wanted_strides(like)
         if grad_mode.layout_enforced() and not _obeys(like.shape, strides, wanted):
@@ -595,6 +595,16 @@ def _own(g: Tensor, leaf: Tensor) -> Tensor:
     if alone:
         return g if g._raw_node is None else _C.alias(g)
     return _C.wrap(arrays.copy(array))
+
+
+def _has_own_memory(array: Any) -> bool:
+    """Whether an ndarray has its memory to itself: it is no view, or the only one of all of it."""
+    base = array.base
+    if base is None:
+        return True
+    # References: the array's, `base`, the argument.
+    whole = type(base) is np.ndarray and base.base is None and base.size == array.size
+    return whole and sys.getrefcount(base) <= 3
 
 
 def _wanted_strides(like: Any) -> tuple[int, ...]:
