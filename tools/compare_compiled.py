@@ -6,7 +6,8 @@
 
 torch==2.13.0 (CPU) is needed beside tritorch, whose samples it gives.  For each sample the operator
 runs in a compiled function of its own, called four times, and what it gives, its strides and its
-gradients must be those of a plain call.  Reported, too: which calls were barriers (they cannot wait
+gradients must be those of a plain call.  With `--together` an operator has one compiled function for
+all its samples, so that sizes and numbers differ from call to call.  Reported, too: which calls were barriers (they cannot wait
 for the end of the function), and why.
 """
 
@@ -70,6 +71,18 @@ def is_leaf(lib: Any, value: Any) -> bool:
     return isinstance(value, lib.Tensor) and value.requires_grad
 
 
+def runs(op: Any, sample: Any) -> bool:
+    """Whether PyTorch takes a sample."""
+    import torch
+
+    torch.manual_seed(0)
+    try:
+        op.op(sample.input, *sample.args, **sample.kwargs)
+    except Exception:
+        return False
+    return True
+
+
 def steps(step: Any) -> Any:
     """All calls of a trie."""
     for each in step.next:
@@ -84,6 +97,7 @@ def main() -> int:
     parser.add_argument("--ops", default="")
     parser.add_argument("--limit", type=int, default=4, help="samples of an operator")
     parser.add_argument("--no-grad", action="store_true", help="inputs that want no gradient")
+    parser.add_argument("--together", action="store_true", help="one function for all samples")
     parser.add_argument("-v", action="store_true", help="each barrier")
     options = parser.parse_args()
     sys.path.insert(0, options.scripts)
@@ -96,7 +110,7 @@ def main() -> int:
     from tritorch._following.regions import Follower, Options
 
     bridge = opinfo.Bridge("tritorch", "cpu")
-    calls, differ, barriers = 0, collections.Counter[str](), collections.Counter[str]()
+    calls, opened, differ, barriers = 0, 0, collections.Counter[str](), collections.Counter[str]()
     for op in opinfo.op_db:
         if not re.search(options.ops, op.name) or opinfo.NOT_OURS.search(op.name):
             continue
@@ -107,23 +121,22 @@ def main() -> int:
             continue
         wants = op.supports_autograd and not options.no_grad
         samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=wants))
-        for sample in samples[: options.limit]:
-            torch.manual_seed(0)
-            name = f"{op.name} {op.variant_test_name}".strip()
-            try:
-                op.op(sample.input, *sample.args, **sample.kwargs)
-            except Exception:
-                continue
-            compiled = Follower(lambda *a, f=function, **k: f(*a, **k), Options())
-            plain = outcome(tritorch, function, sample, bridge)
-            for _ in range(CALLS):
+        name = f"{op.name} {op.variant_test_name}".strip()
+        follow = lambda f=function: Follower(lambda *a, **k: f(*a, **k), Options())
+        valid = [each for each in samples[: options.limit] if runs(op, each)]
+        plain = [outcome(tritorch, function, each, bridge) for each in valid]
+        followers = [follow()] * len(valid) if options.together else [follow() for _ in valid]
+        for _ in range(CALLS):
+            for sample, expected, compiled in zip(valid, plain, followers, strict=True):
                 calls += 1
-                if outcome(tritorch, compiled, sample, bridge) != plain:
+                if outcome(tritorch, compiled, sample, bridge) != expected:
                     differ[name] += 1
-            for step in steps(compiled.trie):
-                if step.barrier:
-                    barriers[f"{name}: {step.gate.__name__}: {step.call.barrier}"] += 1
+        for step in (step for compiled in {*followers} for step in steps(compiled.trie)):
+            opened += step.call.opened is not None and bool(step.call.opened.symbols)
+            if step.barrier:
+                barriers[f"{name}: {step.gate.__name__}: {step.call.barrier}"] += 1
     print(f"{calls} calls, {sum(differ.values())} differ, {len(barriers)} barriers")
+    print(f"  {opened} steps leave sizes or numbers open")
     for name, count in differ.most_common():
         print(f"  {name}: {count}")
     reasons = collections.Counter(key.rsplit(": ", 1)[1] for key in barriers)

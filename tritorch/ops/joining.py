@@ -147,6 +147,17 @@ def _is_nothing(shape: Any) -> bool:
     return len(shape) == 1 and known(shape[0] == 0)
 
 
+def _with_empty(items: Sequence[Tensor], shape: tuple[Any, ...]) -> list[Tensor]:
+    """Tensors without empty vectors, but for those that get gradients: they take a shape."""
+    found = []
+    for item in items:
+        if not _is_nothing(item._array.shape):
+            found.append(item)
+        elif item._requires_grad and _C.is_grad_enabled():
+            found.append(reshape(item, shape))
+    return found
+
+
 @public(method=False, out=True, aliases=("concat", "concatenate"))
 @autocast("cpu:widest")
 @joins
@@ -160,11 +171,12 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if item.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     # Empty vectors join anything.
-    kept = [item for item in items if not _is_nothing(item._array.shape)] or items[:1]
+    full = [item for item in items if not _is_nothing(item._array.shape)]
     kind = result_type(*items)
-    first = kept[0]
+    first = (full or items)[0]
     dim = wrap_dim(dim, first.ndim)
     shape = tuple(first.shape)
+    kept = _with_empty(items, (*shape[:dim], 0, *shape[dim + 1 :])) if full else items
     for i, item in enumerate(kept):
         if item.ndim != first.ndim:
             raise RuntimeError(
