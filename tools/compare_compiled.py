@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
+import copy
 import re
 import sys
 import warnings
@@ -48,6 +50,8 @@ def flat(value: Any, tensor_type: type) -> list[Any]:
 
 def outcome(lib: Any, call: Any, sample: Any, bridge: Any) -> list[Any]:
     """What a call gives, and the gradients of its sum; or the error."""
+    with contextlib.suppress(RuntimeError):  # of tensors that are no leaves
+        sample = copy.deepcopy(sample)  # calls may write, and samples share tensors
     x, args, kwargs = map(bridge.to_lib, (sample.input, sample.args, dict(sample.kwargs)))
     leaves = [t for t in flat([x, *args, *kwargs.values()], lib.Tensor) if is_leaf(lib, t)]
     lib.manual_seed(0)
