@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tritorch as torch
-from tritorch._following import plans
+from tritorch._following import plans, segments
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 EXACT = [[-0.03305785357952118, -0.04958677664399147], [-0.04958678036928177, -0.07438016682863235]]
@@ -206,3 +206,35 @@ def test_gradients_are_values_of_their_own() -> None:
         fast = torch.compile(function)
         for how in (*[first] * 4, "one", "two", "made", "two"):
             assert passes(fast, how) == passes(function, how), (first, how)
+
+
+def _in_two_passes(compiled: Callable[..., Any], times: int) -> list[Any]:
+    """A step of training on one output, and then the gradient of the other one, whose inputs that
+    step has written; each time."""
+    w = torch.tensor([0.5, -1.25], requires_grad=True)
+    optimizer, seen = torch.optim.SGD([w], 0.1), []
+    for time in range(times):
+        optimizer.zero_grad()
+        y = torch.tensor([[1.0, 2.0], [3.0, time + 0.5]])
+        near, far = compiled(y, w)
+        near.backward()
+        optimizer.step()
+        seen.append((w.tolist(), w.grad.tolist()))
+        far.backward()
+        seen.append(w.grad.tolist())
+    return seen
+
+
+def test_each_set_of_outputs_has_a_backward_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def outputs(y: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        scaled = y * w.sum()
+        return (w * y[0]).sum(), torch.nn.functional.mse_loss(scaled, y)
+
+    expected = _in_two_passes(outputs, 5)
+    again = []
+    followed = segments.Segment.followed
+    monkeypatch.setattr(
+        segments.Segment, "followed", lambda *args: again.append(args) or followed(*args)
+    )
+    assert _in_two_passes(torch.compile(outputs), 5) == expected
+    assert not again  # the calls are not made again: what is read was saved

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from tritorch._following.training import Draft
 
 
+MOST_BACKWARDS = 4  # programs of backward passes, for different sets of outputs
+
+
 class Segment:
     """A segment with gradients, for one set of tensors that are held."""
 
@@ -51,7 +54,7 @@ class Segment:
         self.watched: list[dict[int, MetaArray]] = []
         self.sources: list[set[int]] = []
         self.draft: Draft | None = None
-        self.backward: Any = None
+        self.backwards: list[Backward] = []  # one for each set of outputs, as they were asked for
         self.graphs = False  # whether programs are launched as CUDA graphs
 
     def outputs(self, tensors: Any) -> list[Tensor]:
@@ -130,6 +133,19 @@ class Segment:
         engine.run(roots, given, True, False, arrivals)
         return arrivals.results
 
+    def learns(self, grads: list[Any], numbers: tuple[Any, ...]) -> bool:
+        """Whether a backward pass is to be noted: no program does it, and what it reads can still
+        be saved."""
+        draft = self.draft
+        if draft is None or draft.planned or len(self.backwards) == MOST_BACKWARDS:
+            return False
+        return self.backward_for(grads, numbers) < 0
+
+    def backward_for(self, grads: list[Any], numbers: tuple[Any, ...]) -> int:
+        """The backward pass of these gradients, or -1."""
+        found = (i for i, each in enumerate(self.backwards) if each.takes(grads, numbers))
+        return next(found, -1)
+
     def learn(
         self, tape: Tape, split: int, seen: int, grads: list[Any], results: Any,
         tensors: dict[int, Tensor], numbers: tuple[Any, ...],
@@ -152,18 +168,19 @@ class Segment:
             with draft.known.with_values(self.path, numbers, self.steps[-1]):
                 self._require_same(tape, other, twins, grads)
             found_open = varying(tape, other, self.path)
-            draft.varying = found_open.named(draft.names, seen)
-            if self.path.symbols:
-                draft.held = plans.with_open_steps(draft.held, twins, self.path)
-            self.backward = Backward(tape, split, seen, grads, found, found_open, self.graphs)
-            self.backward.saved += draft.compute_early(self.backward.early, self.backward.forms)
-            draft.fit(self.backward.saved)
-        except Unfit as error:
-            counts.unfit(str(error))
-            self.draft = self.backward = None
+            if not self.backwards:
+                draft.varying = found_open.named(draft.names, seen)
+                if self.path.symbols:
+                    draft.held = plans.with_open_steps(draft.held, twins, self.path)
+            backward = Backward(tape, split, seen, grads, found, found_open, self.graphs)
+            backward.saved += draft.compute_early(backward.early, backward.forms)
+            draft.fit(backward.saved)
+            self.backwards.append(backward)
         except Exception as error:
-            counts.unfit(f"{type(error).__name__}: {error}")
-            self.draft = self.backward = None
+            if not self.backwards:  # what others ask for besides is found by the calls
+                said = str(error) if isinstance(error, Unfit) else ""
+                counts.unfit(said or f"{type(error).__name__}: {error}")
+                self.draft = None
 
     def _require_same(
         self, tape: Tape, other: Tape, twins: dict[int, Tensor], grads: list[Any]
