@@ -238,3 +238,30 @@ def test_each_set_of_outputs_has_a_backward_program(monkeypatch: pytest.MonkeyPa
     )
     assert _in_two_passes(torch.compile(outputs), 5) == expected
     assert not again  # the calls are not made again: what is read was saved
+
+
+def test_a_graph_of_gradients_that_nobody_differentiates_reads_no_inputs() -> None:
+    """`create_graph=True` after a program has written what a gradient of gradients would read."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = (x + 1) * w
+        return torch.tanh(y)
+
+    fast = torch.compile(function)
+    fast(torch.ones(2), torch.ones(2, requires_grad=True))  # a plain run
+    for compiled in (function, *[fast] * 4):
+        x, w = torch.tensor([0.5, -1.0]), torch.tensor([0.25, 2.0], requires_grad=True)
+        y = compiled(x, w)
+        x.zero_()
+        (once,) = torch.autograd.grad(y, w, torch.ones(2), create_graph=True)
+        assert once.requires_grad and once.tolist() == pytest.approx([1.30737, 0.0])
+        if compiled is fast:
+            with pytest.raises(RuntimeError, match="modified by an inplace operation since"):
+                torch.autograd.grad(once.sum(), w, allow_unused=True)
+    linear = torch.compile(lambda x, w: x * 2 * w)
+    for _ in range(4):
+        x, w = torch.ones(2), torch.ones(2, requires_grad=True)
+        y = linear(x, w)
+        x.zero_()
+        (once,) = torch.autograd.grad(y, w, torch.ones(2), create_graph=True)
+        assert once.tolist() == [2, 2] and not once.requires_grad

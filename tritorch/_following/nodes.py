@@ -110,8 +110,7 @@ class Graph:
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
         if _C.is_grad_enabled():
-            self.segment.require_unwritten(grads, self.versions, again=True)
-            return self.segment.followed(self, grads)
+            return self.segment.gradients(self, grads)
         roots = [start_at(*root) for root, g in zip(self.roots, grads) if g is not None]
         given = [g for g in grads if g is not None]
         arrivals = Arrivals(self.leaves)
@@ -165,8 +164,8 @@ class Run:
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
         place = -1 if _C.is_grad_enabled() else self.segment.backward_for(grads, self.numbers)
-        self.segment.require_unwritten(grads, self.versions, again=place < 0)
         if place < 0:
-            return self.segment.followed(self, grads)
+            return self.segment.gradients(self, grads)
+        self.segment.require_unwritten(grads, self.versions)
         given = [g._array for g in grads if g is not None]
         return self.segment.backwards[place](self.saved[place], given, self.numbers)

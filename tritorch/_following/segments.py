@@ -22,6 +22,7 @@ from tritorch._following.symbols import Path, apart, hinted, is_open, strides_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
 from tritorch.autograd import engine
+from tritorch.autograd.function import refused
 from tritorch.autograd.graph import modified
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from tritorch._following.training import Draft
 
 
+WRITTEN = (
+    "these gradients of a compiled function are computed by its calls, made again, and an input of "
+    "those was modified by an inplace operation since"
+)
 MOST_BACKWARDS = 4  # programs of backward passes, for different sets of outputs
 
 
@@ -83,29 +88,62 @@ class Segment:
         every = set().union(*self.watched, *self.sources)
         return {slot: (tensors[slot]._shared, tensors[slot]._shared.version) for slot in every}
 
-    def require_unwritten(
-        self, grads: list[Any], versions: dict[int, tuple[Any, int]], again: bool
-    ) -> None:
-        """Refuses gradients that need what was written since.
-
-        again: the calls are to be made again on the inputs."""
-        asked = [i for i, g in enumerate(grads) if g is not None]
-        reads = {slot: x for i in asked for slot, x in self.watched[i].items()}
+    def require_unwritten(self, grads: list[Any], versions: dict[int, tuple[Any, int]]) -> None:
+        """Refuses gradients that read what was written since."""
+        reads = {
+            slot: x for i, g in enumerate(grads) if g is not None
+            for slot, x in self.watched[i].items()
+        }  # fmt: skip
         for slot, like in reversed(reads.items()):
             shared, before = versions[slot]
             if shared.version != before:
                 raise modified(_C.wrap(like), shared.version, before)
-        for slot in set().union(*(self.sources[i] for i in asked)) if again else ():
-            shared, before = versions[slot]
-            if shared.version != before:
-                raise RuntimeError(
-                    "these gradients of a compiled function are computed by its calls, made again, "
-                    "and an input of those was modified by an inplace operation since"
-                )
+
+    def can_follow(self, grads: list[Any], versions: dict[int, tuple[Any, int]]) -> bool:
+        """Whether calls that are made again on the inputs give what these gradients read."""
+        needed = set().union(*(self.sources[i] for i, g in enumerate(grads) if g is not None))
+        now = (versions[slot] for slot in needed)
+        return all(shared.version == before for shared, before in now)
 
     def freed_with(self, asked: set[int]) -> set[int]:
         """The outputs whose gradients need what a pass from others frees."""
         return set().union(*(self.shares[i] for i in asked))
+
+    def gradients(self, run: Any, grads: list[Any]) -> list[list[Any]]:
+        """Those that a run's programs, or its graph, do not give."""
+        self.require_unwritten(grads, run.versions)
+        if self.can_follow(grads, run.versions):
+            return self.followed(run, grads)
+        if not _C.is_grad_enabled():
+            raise RuntimeError(WRITTEN)
+        # They are right, and only who differentiates them needs what was written.
+        try:
+            wanted = self._differentiable(run, grads)
+        except Exception:  # without values something is refused
+            raise RuntimeError(WRITTEN) from None
+        _C.set_grad_enabled(False)
+        try:
+            results = run.backward(grads)
+        finally:
+            _C.set_grad_enabled(True)
+        edges = [run.tensors[slot] for slot in self.wanting]
+        edges += [g for g in grads if g is not None and g._requires_grad]
+        return [
+            [refused(g, WRITTEN, edges) if further else g for g in found]
+            for found, further in zip(results, wanted)
+        ]
+
+    def _differentiable(self, run: Any, grads: list[Any]) -> list[bool]:
+        """For each input, whether its gradient is a function of what wants gradients."""
+        made = described.described(run.tensors)
+        inputs = [made[slot] for slot in self.wanting]
+        with ambient.as_then(self.steps[0].ambient):
+            described.run_described(self.steps, made, run.numbers)
+        _C.set_grad_enabled(True)
+        roots = [x for x, g in zip(self.outputs(made), grads) if g is not None]
+        given = [described.twin_of(g) for g in grads if g is not None]
+        found = engine.backward(roots, given, True, True, inputs, False)
+        return [g is not None and g._requires_grad for g in found]
 
     def followed(self, run: Any, grads: list[Any]) -> list[list[Any]]:
         """Gradients by making the calls of a run again, on its inputs, whose graph is that of the
