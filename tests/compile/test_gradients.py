@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tritorch as torch
-from tritorch._following import plans
+from tritorch._following import plans, segments
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 EXACT = [[-0.03305785357952118, -0.04958677664399147], [-0.04958678036928177, -0.07438016682863235]]
@@ -206,3 +206,62 @@ def test_gradients_are_values_of_their_own() -> None:
         fast = torch.compile(function)
         for how in (*[first] * 4, "one", "two", "made", "two"):
             assert passes(fast, how) == passes(function, how), (first, how)
+
+
+def _in_two_passes(compiled: Callable[..., Any], times: int) -> list[Any]:
+    """A step of training on one output, and then the gradient of the other one, whose inputs that
+    step has written; each time."""
+    w = torch.tensor([0.5, -1.25], requires_grad=True)
+    optimizer, seen = torch.optim.SGD([w], 0.1), []
+    for time in range(times):
+        optimizer.zero_grad()
+        y = torch.tensor([[1.0, 2.0], [3.0, time + 0.5]])
+        near, far = compiled(y, w)
+        near.backward()
+        optimizer.step()
+        seen.append((w.tolist(), w.grad.tolist()))
+        far.backward()
+        seen.append(w.grad.tolist())
+    return seen
+
+
+def test_each_set_of_outputs_has_a_backward_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def outputs(y: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        scaled = y * w.sum()
+        return (w * y[0]).sum(), torch.nn.functional.mse_loss(scaled, y)
+
+    expected = _in_two_passes(outputs, 5)
+    again = []
+    followed = segments.Segment.followed
+    monkeypatch.setattr(
+        segments.Segment, "followed", lambda *args: again.append(args) or followed(*args)
+    )
+    assert _in_two_passes(torch.compile(outputs), 5) == expected
+    assert not again  # the calls are not made again: what is read was saved
+
+
+def test_a_graph_of_gradients_that_nobody_differentiates_reads_no_inputs() -> None:
+    """`create_graph=True` after a program has written what a gradient of gradients would read."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = (x + 1) * w
+        return torch.tanh(y)
+
+    fast = torch.compile(function)
+    fast(torch.ones(2), torch.ones(2, requires_grad=True))  # a plain run
+    for compiled in (function, *[fast] * 4):
+        x, w = torch.tensor([0.5, -1.0]), torch.tensor([0.25, 2.0], requires_grad=True)
+        y = compiled(x, w)
+        x.zero_()
+        (once,) = torch.autograd.grad(y, w, torch.ones(2), create_graph=True)
+        assert once.requires_grad and once.tolist() == pytest.approx([1.30737, 0.0])
+        if compiled is fast:
+            with pytest.raises(RuntimeError, match="modified by an inplace operation since"):
+                torch.autograd.grad(once.sum(), w, allow_unused=True)
+    linear = torch.compile(lambda x, w: x * 2 * w)
+    for _ in range(4):
+        x, w = torch.ones(2), torch.ones(2, requires_grad=True)
+        y = linear(x, w)
+        x.zero_()
+        (once,) = torch.autograd.grad(y, w, torch.ones(2), create_graph=True)
+        assert once.tolist() == [2, 2] and not once.requires_grad

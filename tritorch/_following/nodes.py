@@ -92,7 +92,7 @@ def new_node(run: Any, inputs: Sequence[Tensor], held: Sequence[Tensor]) -> Any:
 
 
 class Graph:
-    """A run whose node has a graph below it; the first backward pass is noted."""
+    """A run whose node has a graph below it; backward passes from different outputs are noted."""
 
     def __init__(
         self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
@@ -101,6 +101,7 @@ class Graph:
     ) -> None:  # fmt: skip
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
         self.tape, self.drawn, self.versions, self.numbers = tape, drawn, versions, numbers
+        self.forward = (0, 0) if tape is None else (len(tape.notes), len(tape.forms))
         self.arrivals = segment.arrivals = count_edges([node for node, _ in roots], leaves)
         for node, _ in roots:
             found = count_edges([node], leaves)
@@ -109,24 +110,27 @@ class Graph:
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
         if _C.is_grad_enabled():
-            self.segment.require_unwritten(grads, self.versions, again=True)
-            return self.segment.followed(self, grads)
+            return self.segment.gradients(self, grads)
         roots = [start_at(*root) for root, g in zip(self.roots, grads) if g is not None]
         given = [g for g in grads if g is not None]
         arrivals = Arrivals(self.leaves)
-        tape, self.tape = self.tape, None
-        if tape is None or self.segment.backward is not None:
+        tape = self.tape
+        if tape is None or not self.segment.learns(grads, self.numbers):
             engine.run(roots, given, True, False, arrivals)
             return arrivals.results
-        split, seen = len(tape.notes), len(tape.forms)
+        self.tape = None  # of one pass at a time
         given = [_apart(g, tape) for g in given]
         waiting = iter(given)
         numbers = [None if g is None else tape.number(next(waiting)._array) for g in grads]
         with noting(tape.note):
             engine.run(roots, given, True, False, arrivals)
-        found = arrivals.results
+        found, (split, seen) = arrivals.results, self.forward
         self.segment.learn(tape, split, seen, numbers, found, self.tensors, self.numbers)
-        tape.close()
+        if self.segment.draft is None or tape.unfit:
+            tape.close()
+        else:  # another pass may ask for other outputs: it is noted as if it were the only one
+            del tape.notes[split:]
+            self.tape = tape
         return arrivals.results
 
 
@@ -150,9 +154,8 @@ class Run:
     ) -> None:  # fmt: skip
         """tensors: the inputs; before: as they were, where the segment writes them; numbers: those
         that are left open."""
-        backward = segment.backward
         self.segment, self.tensors, self.numbers = segment, before, numbers
-        self.saved = [values[number] for number in backward.saved]
+        self.saved = [[values[number] for number in each.saved] for each in segment.backwards]
         drawn = segment.draft.drawn if segment.draft is not None else -1
         self.drawn = values[drawn] if drawn >= 0 else []
         self.arrivals = segment.arrivals
@@ -160,10 +163,9 @@ class Run:
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
-        backward = self.segment.backward
-        again = _C.is_grad_enabled() or not backward.takes(grads, self.numbers)
-        self.segment.require_unwritten(grads, self.versions, again)
-        if again:
-            return self.segment.followed(self, grads)
+        place = -1 if _C.is_grad_enabled() else self.segment.backward_for(grads, self.numbers)
+        if place < 0:
+            return self.segment.gradients(self, grads)
+        self.segment.require_unwritten(grads, self.versions)
         given = [g._array for g in grads if g is not None]
-        return backward(self.saved, given, self.numbers)
+        return self.segment.backwards[place](self.saved[place], given, self.numbers)

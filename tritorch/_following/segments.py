@@ -22,6 +22,7 @@ from tritorch._following.symbols import Path, apart, hinted, is_open, strides_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
 from tritorch.autograd import engine
+from tritorch.autograd.function import refused
 from tritorch.autograd.graph import modified
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
@@ -31,6 +32,13 @@ from tritorch.core.tensor import Tensor
 
 if TYPE_CHECKING:
     from tritorch._following.training import Draft
+
+
+WRITTEN = (
+    "these gradients of a compiled function are computed by its calls, made again, and an input of "
+    "those was modified by an inplace operation since"
+)
+MOST_BACKWARDS = 4  # programs of backward passes, for different sets of outputs
 
 
 class Segment:
@@ -51,7 +59,7 @@ class Segment:
         self.watched: list[dict[int, MetaArray]] = []
         self.sources: list[set[int]] = []
         self.draft: Draft | None = None
-        self.backward: Any = None
+        self.backwards: list[Backward] = []  # one for each set of outputs, as they were asked for
         self.graphs = False  # whether programs are launched as CUDA graphs
 
     def outputs(self, tensors: Any) -> list[Tensor]:
@@ -80,29 +88,62 @@ class Segment:
         every = set().union(*self.watched, *self.sources)
         return {slot: (tensors[slot]._shared, tensors[slot]._shared.version) for slot in every}
 
-    def require_unwritten(
-        self, grads: list[Any], versions: dict[int, tuple[Any, int]], again: bool
-    ) -> None:
-        """Refuses gradients that need what was written since.
-
-        again: the calls are to be made again on the inputs."""
-        asked = [i for i, g in enumerate(grads) if g is not None]
-        reads = {slot: x for i in asked for slot, x in self.watched[i].items()}
+    def require_unwritten(self, grads: list[Any], versions: dict[int, tuple[Any, int]]) -> None:
+        """Refuses gradients that read what was written since."""
+        reads = {
+            slot: x for i, g in enumerate(grads) if g is not None
+            for slot, x in self.watched[i].items()
+        }  # fmt: skip
         for slot, like in reversed(reads.items()):
             shared, before = versions[slot]
             if shared.version != before:
                 raise modified(_C.wrap(like), shared.version, before)
-        for slot in set().union(*(self.sources[i] for i in asked)) if again else ():
-            shared, before = versions[slot]
-            if shared.version != before:
-                raise RuntimeError(
-                    "these gradients of a compiled function are computed by its calls, made again, "
-                    "and an input of those was modified by an inplace operation since"
-                )
+
+    def can_follow(self, grads: list[Any], versions: dict[int, tuple[Any, int]]) -> bool:
+        """Whether calls that are made again on the inputs give what these gradients read."""
+        needed = set().union(*(self.sources[i] for i, g in enumerate(grads) if g is not None))
+        now = (versions[slot] for slot in needed)
+        return all(shared.version == before for shared, before in now)
 
     def freed_with(self, asked: set[int]) -> set[int]:
         """The outputs whose gradients need what a pass from others frees."""
         return set().union(*(self.shares[i] for i in asked))
+
+    def gradients(self, run: Any, grads: list[Any]) -> list[list[Any]]:
+        """Those that a run's programs, or its graph, do not give."""
+        self.require_unwritten(grads, run.versions)
+        if self.can_follow(grads, run.versions):
+            return self.followed(run, grads)
+        if not _C.is_grad_enabled():
+            raise RuntimeError(WRITTEN)
+        # They are right, and only who differentiates them needs what was written.
+        try:
+            wanted = self._differentiable(run, grads)
+        except Exception:  # without values something is refused
+            raise RuntimeError(WRITTEN) from None
+        _C.set_grad_enabled(False)
+        try:
+            results = run.backward(grads)
+        finally:
+            _C.set_grad_enabled(True)
+        edges = [run.tensors[slot] for slot in self.wanting]
+        edges += [g for g in grads if g is not None and g._requires_grad]
+        return [
+            [refused(g, WRITTEN, edges) if further else g for g in found]
+            for found, further in zip(results, wanted)
+        ]
+
+    def _differentiable(self, run: Any, grads: list[Any]) -> list[bool]:
+        """For each input, whether its gradient is a function of what wants gradients."""
+        made = described.described(run.tensors)
+        inputs = [made[slot] for slot in self.wanting]
+        with ambient.as_then(self.steps[0].ambient):
+            described.run_described(self.steps, made, run.numbers)
+        _C.set_grad_enabled(True)
+        roots = [x for x, g in zip(self.outputs(made), grads) if g is not None]
+        given = [described.twin_of(g) for g in grads if g is not None]
+        found = engine.backward(roots, given, True, True, inputs, False)
+        return [g is not None and g._requires_grad for g in found]
 
     def followed(self, run: Any, grads: list[Any]) -> list[list[Any]]:
         """Gradients by making the calls of a run again, on its inputs, whose graph is that of the
@@ -130,6 +171,19 @@ class Segment:
         engine.run(roots, given, True, False, arrivals)
         return arrivals.results
 
+    def learns(self, grads: list[Any], numbers: tuple[Any, ...]) -> bool:
+        """Whether a backward pass is to be noted: no program does it, and what it reads can still
+        be saved."""
+        draft = self.draft
+        if draft is None or draft.planned or len(self.backwards) == MOST_BACKWARDS:
+            return False
+        return self.backward_for(grads, numbers) < 0
+
+    def backward_for(self, grads: list[Any], numbers: tuple[Any, ...]) -> int:
+        """The backward pass of these gradients, or -1."""
+        found = (i for i, each in enumerate(self.backwards) if each.takes(grads, numbers))
+        return next(found, -1)
+
     def learn(
         self, tape: Tape, split: int, seen: int, grads: list[Any], results: Any,
         tensors: dict[int, Tensor], numbers: tuple[Any, ...],
@@ -152,18 +206,19 @@ class Segment:
             with draft.known.with_values(self.path, numbers, self.steps[-1]):
                 self._require_same(tape, other, twins, grads)
             found_open = varying(tape, other, self.path)
-            draft.varying = found_open.named(draft.names, seen)
-            if self.path.symbols:
-                draft.held = plans.with_open_steps(draft.held, twins, self.path)
-            self.backward = Backward(tape, split, seen, grads, found, found_open, self.graphs)
-            self.backward.saved += draft.compute_early(self.backward.early, self.backward.forms)
-            draft.fit(self.backward.saved)
-        except Unfit as error:
-            counts.unfit(str(error))
-            self.draft = self.backward = None
+            if not self.backwards:
+                draft.varying = found_open.named(draft.names, seen)
+                if self.path.symbols:
+                    draft.held = plans.with_open_steps(draft.held, twins, self.path)
+            backward = Backward(tape, split, seen, grads, found, found_open, self.graphs)
+            backward.saved += draft.compute_early(backward.early, backward.forms)
+            draft.fit(backward.saved)
+            self.backwards.append(backward)
         except Exception as error:
-            counts.unfit(f"{type(error).__name__}: {error}")
-            self.draft = self.backward = None
+            if not self.backwards:  # what others ask for besides is found by the calls
+                said = str(error) if isinstance(error, Unfit) else ""
+                counts.unfit(said or f"{type(error).__name__}: {error}")
+                self.draft = None
 
     def _require_same(
         self, tape: Tape, other: Tape, twins: dict[int, Tensor], grads: list[Any]

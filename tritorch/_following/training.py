@@ -8,9 +8,10 @@ the order, and to the bits, of a graph without compile.
 The first time, the segment's calls are made on twins of the inputs, with a graph of their own below
 the node.  When the node is asked for gradients, that graph runs backwards, and what it computes is
 noted on the same tape as the forward pass: a value of the one that the other reads is what has to
-be saved.  From then on both are programs.
+be saved.  Where the node is asked again, for gradients of other outputs, that pass is noted, too,
+on what the tape has of the forward pass.  From then on all are programs.
 
-Who wants gradients of gradients, or gradients of other outputs than were noted, gets them by
+Who wants gradients of gradients, or gradients of outputs that were not noted, gets them by
 making the calls again on the inputs themselves (`followed`): the node keeps those.
 """
 
@@ -40,7 +41,8 @@ class Draft(plans.Draft):
     def __init__(self, segment: Segment, known: Known, *given: Any) -> None:
         super().__init__(*given)
         self.segment, self.known = segment, known
-        self.saved: list[int] | None = None
+        self.saved: set[int] | None = None
+        self.planned = False  # whether it has become a program, that saves what it saves
         self.unasked = 0  # runs after other backward passes, since none was noted of this one
         self.latest = passes.latest()  # the last of those passes
         self.copies: list[tuple[int, int]] = []  # of what is written: the slot, the copy's value
@@ -63,10 +65,10 @@ class Draft(plans.Draft):
         return with_parts(self.notes, self.varying.args, self.forms, parts, forms)
 
     def fit(self, saved: list[int]) -> None:
-        """Keeps what the backward pass reads."""
+        """Keeps what a backward pass reads, and what those before it read."""
         self.kept |= {*saved, self.drawn, *(number for _, number in self.copies)}
         self.calls = [*(c for c in self.calls if c.note.op is None), *self.lowered()]
-        self.saved = saved  # last: another thread may ask
+        self.saved = {*(self.saved or ()), *saved}  # last: another thread may ask
 
     def __call__(
         self, region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
@@ -87,6 +89,7 @@ class Draft(plans.Draft):
             for step in steps:
                 step.run(region, tensors)
             return self
+        self.planned = True
         return super().__call__(region, steps, tensors, held)
 
     def finish(self) -> Any:

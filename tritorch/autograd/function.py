@@ -6,7 +6,7 @@ import functools
 import inspect
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from tritorch import _C
@@ -488,26 +488,37 @@ class _DelayedError:
 
     @staticmethod
     def backward(node: Any, g: Any) -> Any:
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
+        raise RuntimeError(node.message)
 
 
 class DelayedError(Node):
     """The node of a gradient that must not be differentiated."""
 
-    __slots__ = ()
+    __slots__ = ("message",)
+    message: str
+
+
+def refused(x: Tensor, message: str, inputs: Sequence[Tensor] = ()) -> Tensor:
+    """A tensor with the same values that must not be differentiated; a pass that comes to it, on
+    its way to any of the inputs, raises an error that says why."""
+    out = _C.alias(x)
+    node = DelayedError()
+    node.message = message
+    node._node_op, node._node_edges = _DelayedError, (None,)
+    if inputs:
+        node._node_edges = tuple(gradient_edge(each) for each in inputs)
+        node._node_outputs = tuple(0 if each._leaf else each.output_nr for each in inputs)
+    node._node_shape, node._node_dtype = out._array.shape, out._array.dtype
+    out._raw_node = node
+    return out
 
 
 def _forbid(result: Any) -> Any:
     if not isinstance(result, Tensor):
         return result
-    out = _C.alias(result)
-    node = DelayedError()
-    node._node_op, node._node_edges = _DelayedError, (None,)
-    node._node_shape, node._node_dtype = out._array.shape, out._array.dtype
-    out._raw_node = node
-    return out
+    return refused(
+        result, "trying to differentiate twice a function that was marked with @once_differentiable"
+    )
 
 
 class InplaceFunction(Function):
