@@ -303,13 +303,23 @@ def test_programs_reuse_memory() -> None:
     t = x * y + y * 0.5
     expected = t + np.where(t > 0, np.sqrt(np.abs(t)), -t), x * 1.0, z.copy()
     program = compiled(formula, (True, True, True), (None, 1.0))
-    scratch = [np.empty_like(x) for _ in range(program.floats)]
-    scratch += [np.empty(50, bool) for _ in range(program.bools)]
-    with np.errstate(invalid="ignore"):
-        program.run(x, y, z, 0.5, 1.0, *scratch)
+    program.update([[x, y, z]], [0.5, 1.0], x.dtype)
     for found, each in zip((x, y, z), expected):
         np.testing.assert_allclose(found, each)
-    assert (program.floats, program.bools) == (3, 1), program.source
+    assert (len(program.floats), len(program.bools)) == (3, 1), program
+
+
+def test_a_program_takes_rows_of_any_length() -> None:
+    lengths = (1, 0, 5000, 2048, 3)
+    rows = [[cases.array((n,), phase, "float32") for phase in (1.0, 2.0)] for n in lengths]
+    expected = [x + y * np.float32(0.5) for x, y in rows]
+    chain = compiled(lambda x, y, a: (x + y * a, None), (True, True), (None,))
+    chain.update(rows, [0.5], np.dtype("float32"))
+    for (x, _), each in zip(rows, expected):
+        np.testing.assert_array_equal(x, each)
+    for wrong in ([[x, x[:-1]]], [[x[::2], x[::2]]], [[x, None]]):
+        with pytest.raises(SystemError, match="lies otherwise"):
+            chain.update(wrong, [0.5], np.dtype("float32"))
 
 
 def test_threads_do_not_change_a_bit() -> None:

@@ -284,7 +284,7 @@ class Elementwise(PerParameter):
         if not plain:
             row = [x if x is None else _real(x)._array for x in tensors]
             row = dense(row, batch.back, step.writes)
-        batch.rows.append([x if x is None else x.ravel() for x in row] if host else row)
+        batch.rows.append(row)
         batch.counts.append(counts)
         for name in self.scalars:
             _C.bump_version(state[name])
