@@ -23,8 +23,9 @@ namespace tritorch {
 namespace {
 
 constexpr const char* kCallInfo = "numpy_1.24_ufunc_call_info";
-constexpr Py_ssize_t kPiece = 2048;  // elements
-constexpr std::size_t kMostArgs = 8, kLine = 64;
+constexpr Py_ssize_t kPiece = 2048;  // elements, at most
+constexpr Py_ssize_t kLeast = 256;
+constexpr std::size_t kMostArgs = 8, kLine = 64, kCache = 32 << 10;  // bytes
 
 // What NumPy's capsule of that name holds.
 struct CallInfo {
@@ -59,6 +60,16 @@ struct Body {
   std::vector<Place> places;
   std::vector<Step> steps;
   std::size_t buffers = 0, widest = 1;
+  Py_ssize_t piece = kPiece;
+
+  // Makes pieces so small that those of all arrays and buffers stay in the first cache.
+  void fit() {
+    std::size_t bytes = buffers * widest;
+    for (const Place& place : places)
+      if (place.array >= 0) bytes += static_cast<std::size_t>(place.step);
+    while (piece > kLeast && static_cast<std::size_t>(piece) * bytes > kCache) piece /= 2;
+  }
+  std::size_t scratch() const { return buffers * static_cast<std::size_t>(piece) * widest; }
 };
 
 struct Chain {
@@ -183,9 +194,9 @@ bool is_finite(Py_ssize_t itemsize, const char* data, Py_ssize_t n) {
 
 // Computes elements [low, high); false if a loop failed, with a Python error set.
 bool run(const Body& body, char* const* arrays, Py_ssize_t low, Py_ssize_t high, char* scratch) {
-  const std::size_t width = static_cast<std::size_t>(kPiece) * body.widest;
-  for (; low < high; low += kPiece) {
-    const Py_ssize_t n = std::min(kPiece, high - low);
+  const std::size_t width = static_cast<std::size_t>(body.piece) * body.widest;
+  for (; low < high; low += body.piece) {
+    const Py_ssize_t n = std::min(body.piece, high - low);
     for (std::size_t at = 0; at < body.steps.size(); ++at) {
       const Step& step = body.steps[at];
       char* data[kMostArgs];
@@ -222,6 +233,36 @@ bool run(const Body& body, char* const* arrays, Py_ssize_t low, Py_ssize_t high,
   return true;
 }
 
+// Buffers of a call, at a line's begin.
+class Scratch {
+ public:
+  // NumPy's functions may look at what lies beside the last element of a vector's width.
+  explicit Scratch(const Body& body) : memory_(new char[body.scratch() + 2 * kLine]) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
+    aligned = memory_.get() + (kLine - address % kLine) % kLine;
+  }
+  char* aligned;
+
+ private:
+  std::unique_ptr<char[]> memory_;
+};
+
+// None, or null with a Python error set.
+PyObject* outcome(bool good) {
+  if (good) Py_RETURN_NONE;
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a loop of NumPy's failed");
+  return nullptr;
+}
+
+// Where an array's elements are, of which `needed` are walked; null with an error set.
+char* checked(PyObject* given, const Place& place, std::size_t needed) {
+  const NDArray* array = as_ndarray(given);
+  if (array && array->is_contiguous() && (!place.step || needed <= array->size()))
+    return array->data;
+  PyErr_Format(PyExc_SystemError, "array %d of a chain lies otherwise", place.array);
+  return nullptr;
+}
+
 // chain(low, high, *arrays): inputs, then outputs, all dense.
 PyObject* chain_call(PyObject* self, PyObject* const* args, size_t flagged, PyObject*) {
   const Body& body = *reinterpret_cast<Chain*>(self)->body;
@@ -230,28 +271,69 @@ PyObject* chain_call(PyObject* self, PyObject* const* args, size_t flagged, PyOb
     return PyErr_Format(PyExc_TypeError, "the chain takes %d arrays", body.arrays);
   const Py_ssize_t low = PyLong_AsSsize_t(args[0]), high = PyLong_AsSsize_t(args[1]);
   if (PyErr_Occurred()) return nullptr;
+  if (low < 0 || high < low) return PyErr_Format(PyExc_ValueError, "no range of elements");
   std::vector<char*> data(static_cast<std::size_t>(body.arrays));
   for (const Place& place : body.places) {
     if (place.array < 0) continue;
-    const NDArray* array = as_ndarray(args[place.array + 2]);
-    const bool whole = place.step != 0;
-    if (!array || !array->is_contiguous() || low < 0 ||
-        (whole && static_cast<std::size_t>(high) > array->size()))
-      return PyErr_Format(PyExc_SystemError, "array %d of a chain lies otherwise", place.array);
-    data[static_cast<std::size_t>(place.array)] = array->data;
+    char* address = checked(args[place.array + 2], place, static_cast<std::size_t>(high));
+    if (!address) return nullptr;
+    data[static_cast<std::size_t>(place.array)] = address;
   }
-  const std::size_t bytes = body.buffers * static_cast<std::size_t>(kPiece) * body.widest;
-  // NumPy's functions may look at what lies beside the last element of a vector's width.
-  std::unique_ptr<char[]> scratch(new char[bytes + 2 * kLine]);
-  auto address = reinterpret_cast<std::uintptr_t>(scratch.get());
-  char* aligned = scratch.get() + (kLine - address % kLine) % kLine;
+  const Scratch scratch(body);
   bool good;
   Py_BEGIN_ALLOW_THREADS;
-  good = run(body, data.data(), low, high, aligned);
+  good = run(body, data.data(), low, high, scratch.aligned);
   Py_END_ALLOW_THREADS;
-  if (good) Py_RETURN_NONE;
-  if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a loop of NumPy's failed");
-  return nullptr;
+  return outcome(good);
+}
+
+// Some elements of a row of arrays: where each array is.
+struct Part {
+  std::vector<char*> data;
+  Py_ssize_t low, high;
+};
+
+// over(low, high, rows, shared): the chain of each row's arrays and those that all rows share, for
+// elements [low, high) of the rows one after the other.
+PyObject* chain_over(PyObject* self, PyObject* args) {
+  const Body& body = *reinterpret_cast<Chain*>(self)->body;
+  Py_ssize_t low, high;
+  PyObject *rows, *shared;
+  if (!PyArg_ParseTuple(args, "nnO!O!", &low, &high, &PyList_Type, &rows, &PyList_Type, &shared))
+    return nullptr;
+  std::vector<Part> parts;
+  Py_ssize_t at = 0;  // elements of the rows before
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows) && at < high; ++i) {
+    PyObject* row = PyList_GET_ITEM(rows, i);
+    if (!PyList_Check(row)) return PyErr_Format(PyExc_TypeError, "a row is a list");
+    const Py_ssize_t width = PyList_GET_SIZE(row);
+    const NDArray* first = width ? as_ndarray(PyList_GET_ITEM(row, 0)) : nullptr;
+    if (!first) return PyErr_Format(PyExc_TypeError, "a row begins with an array");
+    const auto n = static_cast<Py_ssize_t>(first->size());
+    const Py_ssize_t from = std::max<Py_ssize_t>(low - at, 0), to = std::min(high - at, n);
+    at += n;
+    if (from >= to) continue;
+    Part part{std::vector<char*>(static_cast<std::size_t>(body.arrays)), from, to};
+    for (const Place& place : body.places) {
+      if (place.array < 0) continue;
+      const bool own = place.array < width;
+      if (!own && place.array - width >= PyList_GET_SIZE(shared))
+        return PyErr_Format(PyExc_TypeError, "the chain takes %d arrays", body.arrays);
+      PyObject* array = own ? PyList_GET_ITEM(row, place.array)
+                            : PyList_GET_ITEM(shared, place.array - width);
+      char* address = checked(array, place, static_cast<std::size_t>(n));
+      if (!address) return nullptr;
+      part.data[static_cast<std::size_t>(place.array)] = address;
+    }
+    parts.push_back(std::move(part));
+  }
+  const Scratch scratch(body);
+  bool good = true;
+  Py_BEGIN_ALLOW_THREADS;
+  for (const Part& part : parts)
+    good = good && run(body, part.data.data(), part.low, part.high, scratch.aligned);
+  Py_END_ALLOW_THREADS;
+  return outcome(good);
 }
 
 // ---- building -----------------------------------------------------------------------------------
@@ -349,9 +431,12 @@ PyObject* chain_new(PyTypeObject* type, PyObject* args, PyObject*) {
     good = read_place(PyTuple_GET_ITEM(places, i), *self->body);
   for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(steps); ++i)
     good = read_step(PyTuple_GET_ITEM(steps, i), *self->body);
-  if (good) return reinterpret_cast<PyObject*>(self);
-  Py_DECREF(self);
-  return nullptr;
+  if (!good) {
+    Py_DECREF(self);
+    return nullptr;
+  }
+  self->body->fit();
+  return reinterpret_cast<PyObject*>(self);
 }
 
 void chain_dealloc(PyObject* self) {
@@ -364,11 +449,16 @@ void chain_dealloc(PyObject* self) {
 PyMemberDef chain_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Chain, call), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
+PyMethodDef chain_methods[] = {
+    {"over", chain_over, METH_VARARGS,
+     "over(low, high, rows, shared): elements [low, high) of rows of arrays, one after the other."},
+    {nullptr, nullptr, 0, nullptr}};
 PyType_Slot chain_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(chain_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(chain_dealloc)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
     {Py_tp_members, chain_members},
+    {Py_tp_methods, chain_methods},
     {Py_tp_doc, const_cast<char*>("Pointwise functions in pieces that stay in the cache.")},
     {0, nullptr}};
 PyType_Spec chain_spec = {"tritorch._C.Chain", sizeof(Chain), 0,

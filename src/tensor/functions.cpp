@@ -1,4 +1,5 @@
 // The functions on tensors: storages shared, places in memory, modes, what Python registers.
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
@@ -108,6 +109,82 @@ PyObject* bump_version(PyObject*, PyObject* object) {
   if (!t->shared && !(t->shared = new_shared(array_of(t)))) return nullptr;
   ++t->shared->version;
   Py_RETURN_NONE;
+}
+
+// A NumPy dtype's kind, at the place that its ABI has fixed.
+char kind_of_elements(const NDArray* array) {
+  struct Descr {
+    PyObject_HEAD PyTypeObject* scalar;
+    char kind;
+  };
+  return reinterpret_cast<const Descr*>(array->descr)->kind;
+}
+
+// The number in an array of one; null without an error if there is no such number.
+PyObject* number_in(const NDArray* array) {
+  if (kind_of_elements(array) != 'f' || array->size() != 1) return nullptr;
+  PyObject* item = PyObject_CallMethod(reinterpret_cast<PyObject*>(const_cast<NDArray*>(array)),
+                                       "item", nullptr);
+  if (!item) PyErr_Clear();
+  return item;
+}
+
+// host_row(p, grad, state, names, scalars, grad_written): of a parameter whose arrays are NumPy's,
+// real, dense and of one shape: its count's numbers, (parameter, gradient, *state), and the counts'
+// arrays; state without a name is None.  All that is written has a new version then.  None if the
+// arrays are otherwise.
+PyObject* host_row(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  constexpr Py_ssize_t kMost = 12;
+  if (n != 6 || !PyDict_CheckExact(args[2]) || !PyList_CheckExact(args[3]) ||
+      !PyTuple_CheckExact(args[4]))
+    return refuse("host_row() takes a parameter, its gradient, a dict, a list and a tuple");
+  const Py_ssize_t kept = PyList_GET_SIZE(args[3]) + 2, counted = PyTuple_GET_SIZE(args[4]);
+  if (kept + counted > kMost) Py_RETURN_NONE;
+  Tensor* tensors[kMost] = {};
+  for (Py_ssize_t i = 0; i < kept + counted; ++i) {
+    PyObject* tensor = i < 2 ? args[i] : nullptr;
+    if (!tensor) {
+      PyObject* name = i < kept ? PyList_GET_ITEM(args[3], i - 2)
+                                : PyTuple_GET_ITEM(args[4], i - kept);
+      if (PyUnicode_GET_LENGTH(name) == 0) continue;
+      tensor = PyDict_GetItemWithError(args[2], name);
+    }
+    Tensor* t = tensor ? as_tensor(tensor) : nullptr;
+    NDArray* array = t && is_set(t->array) ? as_ndarray(t->array) : nullptr;
+    if (!array) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+    if (i < kept) {
+      const NDArray* first = i ? as_ndarray(tensors[0]->array) : array;
+      if (!array->is_contiguous() || kind_of_elements(array) == 'c' ||
+          !std::ranges::equal(array->shape(), first->shape()))
+        Py_RETURN_NONE;
+    }
+    tensors[i] = t;
+  }
+  PyObject *numbers = PyTuple_New(counted), *row = PyList_New(kept), *counts = PyList_New(counted);
+  bool good = numbers && row && counts, plain = true;
+  for (Py_ssize_t i = 0; good && plain && i < counted; ++i) {
+    PyObject* array = tensors[kept + i]->array;
+    PyObject* number = number_in(as_ndarray(array));
+    PyList_SET_ITEM(counts, i, Py_NewRef(array));
+    if (number)
+      PyTuple_SET_ITEM(numbers, i, number);
+    else
+      plain = false;
+  }
+  for (Py_ssize_t i = 0; good && plain && i < kept; ++i)
+    PyList_SET_ITEM(row, i, Py_NewRef(tensors[i] ? tensors[i]->array : Py_None));
+  for (Py_ssize_t i = 0; good && plain && i < kept + counted; ++i) {
+    Tensor* t = tensors[i];
+    if (!t || (i == 1 && args[5] != Py_True)) continue;
+    good = t->shared || (t->shared = new_shared(t->array));
+    if (good) ++t->shared->version;
+  }
+  PyObject* found = nullptr;
+  if (good) found = plain ? PyTuple_Pack(3, numbers, row, counts) : Py_NewRef(Py_None);
+  Py_XDECREF(numbers);
+  Py_XDECREF(row);
+  Py_XDECREF(counts);
+  return found;
 }
 
 // is_writable(tensor, *sources): whether a write needs no further look: no gradient is wanted,
@@ -262,6 +339,7 @@ PyMethodDef functions[] = {
     {"place", TRITORCH_FASTCALL(place_tensor),
      "Moves a new tensor's elements to where they belong."},
     {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
+    {"host_row", TRITORCH_FASTCALL(host_row), "A parameter's arrays, as an optimizer's step has them."},
     {"any_requires_grad", TRITORCH_FASTCALL(any_requires_grad), nullptr},
     {"holds_nested", TRITORCH_FASTCALL(holds_nested), nullptr},
     {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},

@@ -288,6 +288,46 @@ def test_a_captured_step() -> None:
     assert [s["step"].item() for s in pair[0].state.values()] == [4, 4]
 
 
+def test_a_step_counts_as_a_write() -> None:
+    dense = tritorch.ones(3000, requires_grad=True)
+    turned = tritorch.ones(60, 50).t().requires_grad_()
+    params = [dense, turned]
+    optimizer = optim.Adam(params, lr=0.1)
+    for count in range(1, 3):
+        give_gradients(params, count)
+        grads = [(p.grad, p.grad._version) for p in params]
+        versions = [p._version for p in params]
+        optimizer.step()
+        assert all(p._version > before for p, before in zip(params, versions))
+        assert all(grad._version == before for grad, before in grads)
+        for p in params:
+            state = optimizer.state[p]
+            assert state["step"].item() == count
+            assert all(x._version >= count for x in state.values())
+    y = dense * dense
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_state_and_memory_may_be_replaced_between_steps() -> None:
+    pair = []
+    for replaced in (False, True):
+        p = tritorch.linspace(-1, 1, 4000).requires_grad_()
+        optimizer = optim.AdamW([p], lr=0.1)
+        for count in range(3):
+            if replaced and count:
+                p.data = p.detach().clone()
+                state = optimizer.state[p]
+                state["exp_avg"] = state["exp_avg"].view(40, 100).t().clone().t().reshape(4000)
+                state["step"] = state["step"].clone()
+                optimizer.load_state_dict(optimizer.state_dict())
+            p.grad = tritorch.linspace(1, -2, 4000) * (count + 1)
+            optimizer.step()
+        pair.append(p)
+    assert pair[0].equal(pair[1])
+
+
 # ---- programs ------------------------------------------------------------------------------------
 
 
@@ -303,13 +343,23 @@ def test_programs_reuse_memory() -> None:
     t = x * y + y * 0.5
     expected = t + np.where(t > 0, np.sqrt(np.abs(t)), -t), x * 1.0, z.copy()
     program = compiled(formula, (True, True, True), (None, 1.0))
-    scratch = [np.empty_like(x) for _ in range(program.floats)]
-    scratch += [np.empty(50, bool) for _ in range(program.bools)]
-    with np.errstate(invalid="ignore"):
-        program.run(x, y, z, 0.5, 1.0, *scratch)
+    program.update([[x, y, z]], [0.5, 1.0], x.dtype)
     for found, each in zip((x, y, z), expected):
         np.testing.assert_allclose(found, each)
-    assert (program.floats, program.bools) == (3, 1), program.source
+    assert (len(program.floats), len(program.bools)) == (3, 1), program
+
+
+def test_a_program_takes_rows_of_any_length() -> None:
+    lengths = (1, 0, 5000, 2048, 3)
+    rows = [[cases.array((n,), phase, "float32") for phase in (1.0, 2.0)] for n in lengths]
+    expected = [x + y * np.float32(0.5) for x, y in rows]
+    chain = compiled(lambda x, y, a: (x + y * a, None), (True, True), (None,))
+    chain.update(rows, [0.5], np.dtype("float32"))
+    for (x, _), each in zip(rows, expected):
+        np.testing.assert_array_equal(x, each)
+    for wrong in ([[x, x[:-1]]], [[x[::2], x[::2]]], [[x, None]]):
+        with pytest.raises(SystemError, match="lies otherwise"):
+            chain.update(wrong, [0.5], np.dtype("float32"))
 
 
 def test_threads_do_not_change_a_bit() -> None:

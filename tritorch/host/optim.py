@@ -1,7 +1,7 @@
-"""Updates of many parameters at once, in blocks that stay in the cache through a whole formula.
+"""Updates of many parameters at once, piece by piece through a whole formula.
 
-Large parameters are updated in place, block by block.  Small ones, and those of narrow or mixed
-types, are gathered into blocks of the type that they compute in, and scattered.
+Parameters are updated in place.  Those of narrow or mixed types are gathered into blocks of the
+type that they compute in, and scattered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tritorch.host.program import NAMES, Program, compiled
 from tritorch.kernels.optim_rules import Variant, whole
 
 Array = np.ndarray[Any, Any]
-Row = Sequence[Array | None]  # parameter, gradient, state; flat, in one order of memory
+Row = list[Array | None]  # parameter, gradient, state; dense, in one order of memory
 
 _BYTES = 1 << 17  # of one array in a block: half a dozen of them fit the second level cache
 _DIRECT = 1 << 11  # elements from which a parameter is not worth gathering
@@ -58,7 +58,7 @@ def update(
     if found is not None and found.item():
         return
     numbers = [1.0 if scale is None else 1.0 / scale.item(), *numbers]
-    known = tuple([x if x in (0.0, 1.0) else None for x in numbers])
+    known = tuple([float(x) if x in (0.0, 1.0) else None for x in numbers])
     program = _program(variant, tuple([x is not None for x in rows[0]]), known)
     writes = [k for k in range(len(rows[0])) if k != 1 or variant.scaled]
     wide = [row for row in rows if row[0].itemsize == 8]  # type: ignore[union-attr]
@@ -73,22 +73,21 @@ def _update(
     program: Program, writes: list[int], kind: Any, numbers: Sequence[float], rows: Sequence[Row]
 ) -> None:
     """The same for rows that compute in one type."""
-    itemsize, total = kind.itemsize, 0
-    per = _BYTES // itemsize
-    given = [np.array(x, kind) for x in numbers]  # which ufuncs take faster than floats
-    direct: list[Row] = []  # blocks
-    gathered: list[list[Row]] = []
-    room = 0
+    itemsize = kind.itemsize
+    direct: list[Row] = []
+    mixed: list[Row] = []
     for row in rows:
-        n = row[0].size  # type: ignore[union-attr]
-        total += n
-        if n >= _DIRECT and all(x is None or x.itemsize == itemsize for x in row):
-            if n <= per:
-                direct.append(row)
-            else:
-                direct += [_part(row, i, i + per) for i in range(0, n, per)]
-            continue
-        low = 0
+        alike = all(x is None or x.itemsize == itemsize for x in row)
+        (direct if alike else mixed).append(row)
+    if direct:
+        program.update(direct, numbers, kind)
+    if not mixed:
+        return
+    per, room = _BYTES // itemsize, 0
+    gathered: list[list[Row]] = []
+    for row in mixed:
+        row = [x if x is None else x.reshape(-1) for x in row]
+        low, n = 0, row[0].size  # type: ignore[union-attr]
         while low < n:
             if not room:
                 gathered.append([])
@@ -97,19 +96,9 @@ def _update(
             gathered[-1].append(row if high - low == n else _part(row, low, high))
             room -= high - low
             low = high
-
-    def call(arrays: Sequence[Array | None], size: int) -> None:
-        floats = _scratch.get(kind, "results", program.floats, size)
-        bools = _scratch.get(np.bool_, "results", program.bools, size) if program.bools else ()
-        program.run(*arrays, *given, *floats, *bools)
-
-    def block(i: int, _: int) -> None:
-        if i < len(direct):
-            call(direct[i], direct[i][0].size)  # type: ignore[union-attr]
-        else:
-            _gathered(gathered[i - len(direct)], writes, kind, call)
-
-    threads.blocks(len(direct) + len(gathered), 1, block, total >= threads.PARALLEL)
+    call = lambda arrays: program.update([arrays], numbers, kind)
+    block = lambda i, _: _gathered(gathered[i], writes, kind, call)
+    threads.blocks(len(gathered), 1, block, len(gathered) * per >= threads.PARALLEL)
 
 
 def _part(row: Row, low: int, high: int) -> Row:
@@ -117,9 +106,9 @@ def _part(row: Row, low: int, high: int) -> Row:
 
 
 def _gathered(
-    rows: list[Row], writes: list[int], kind: Any, call: Callable[[Sequence[Any], int], None]
+    rows: list[Row], writes: list[int], kind: Any, call: Callable[[list[Any]], None]
 ) -> None:
-    """Small rows, joined in memory for a call."""
+    """Rows of several types, joined in memory for a call."""
     sizes = [row[0].size for row in rows]  # type: ignore[union-attr]
     total = sum(sizes)
     buffers = _scratch.get(kind, "gathered", len(rows[0]), total)
@@ -128,7 +117,7 @@ def _gathered(
     for column, array in zip(columns, arrays):
         if array is not None:
             np.concatenate(column, out=array, casting="unsafe")
-    call(arrays, total)
+    call(arrays)
     for k in writes:
         source, at = arrays[k], 0
         if source is not None:

@@ -1,44 +1,35 @@
-"""Elementwise formulas as straight NumPy programs that allocate nothing.
+"""Elementwise formulas as straight native programs that allocate nothing.
 
-A Python function runs once on symbols, which note what it does.  What comes of it calls one ufunc
-after the other on arrays of a block's size: intermediate results go to few scratch arrays, results
-into the arrays that they replace as soon as nobody needs those any more.
+A Python function runs once on symbols, which note what it does.  What comes of it is a `_C.Chain`
+(Note [Chains]): one ufunc's loop after the other on pieces of arrays that stay in the first cache.
+Intermediate results go to few buffers, results into the arrays that they replace as soon as nobody
+needs those any more.
 
     program = compiled(lambda x, y, a: (x + y * a, None), (True, True), (None,))
-    program.run(x, y, 0.5, *(np.empty_like(x) for _ in range(program.floats)))  # x += y * 0.5
+    program.update([[x, y]], [0.5], x.dtype)  # x += y * 0.5
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tritorch import _C
+from tritorch.host import threads
+from tritorch.host.steps import loop_of
+
 Array = np.ndarray[Any, Any]
+Row = list[Array | None]
 
-
-def _select(condition: Any, x: Any, y: Any, out: Array) -> None:
-    """out = x where the condition holds, y elsewhere; out may be y."""
-    if out is not y:
-        np.copyto(out, y)
-    np.copyto(out, x, where=condition)
-
-
-def _sign(x: Any, out: Array) -> None:
-    """-1, 0 or 1; 0 for NaN."""
-    np.sign(x, out)
-    np.copyto(out, 0, where=np.isnan(out))
-
-
+BLOCK = 1 << 17  # elements that a thread computes at a time
 _OPERATORS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "greater": ">",
 }  # fmt: skip
 _FUNCTIONS = ("sqrt", "absolute", "sign", "maximum", "minimum")
-_SCOPE: dict[str, Any] = {
-    name: getattr(np, name) for name in (*_OPERATORS, *_FUNCTIONS, "negative", "positive", "copyto")
-} | {"where": _select, "sign": _sign}
+_TESTS = ("less", "greater")
 
 
 class Symbol:
@@ -87,20 +78,100 @@ class Call(NamedTuple):
     result: Symbol
 
 
-class Program(NamedTuple):
-    """`run(*arrays, *numbers, *scratch)`; scratch: so many arrays of floats and of bools."""
+class Line(NamedTuple):
+    """One step, as a chain runs it: places by name, and numbers."""
 
-    run: Callable[..., None]
-    floats: int
-    bools: int
-    source: str
+    function: str  # a ufunc, "where" or "copy"
+    operands: tuple[Any, ...]
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.target} = {self.function}({', '.join(map(str, self.operands))})"
+
+
+class Program:
+    """A formula's steps; `numbers` are what it computes of its numbers alone."""
+
+    def __init__(self, arrays: int, lines: list[Line], numbers: _Numbers) -> None:
+        self.arrays, self.lines, self.numbers = arrays, lines, numbers
+        used = {x for line in lines for x in (*line.operands, line.target) if type(x) is str}
+        self.floats = sorted(x for x in used if x.startswith("float"))
+        self.bools = sorted(x for x in used if x.startswith("bool"))
+        self._chains: dict[Any, Any] = {}
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.lines))
+
+    def update(self, rows: list[Row], numbers: Sequence[float], kind: np.dtype[Any]) -> None:
+        """Gives all rows of arrays their new values; dense ones of one dtype, of any shapes."""
+        chain = self._chains.get(kind)
+        if chain is None:
+            chain = self._chains[kind] = self._chain(kind)
+        shared = self.numbers.arrays(numbers, kind)
+        total = sum([row[0].size for row in rows])  # type: ignore[union-attr, misc]
+        if total < threads.PARALLEL or threads.get_num_threads() == 1:
+            chain.over(0, total, rows, shared)
+        else:
+            work = lambda low, high: chain.over(low, high, rows, shared)
+            threads.blocks(total, BLOCK, work, True)
+
+    def _chain(self, kind: np.dtype[Any]) -> Any:
+        """The steps for arrays of a dtype."""
+        places: dict[Any, int] = {}
+        rows: list[tuple[Any, ...]] = []
+        size = kind.itemsize
+
+        def place(x: Any) -> int:
+            found = places.get(x)
+            if found is None:
+                found = places[x] = len(rows)
+                if type(x) is not str:
+                    rows.append((-1, -1, np.array(x, kind), 0, size))
+                elif x in self.floats:
+                    rows.append((-1, self.floats.index(x), None, size, size))
+                elif x in self.bools:
+                    rows.append((-1, len(self.floats) + self.bools.index(x), None, 1, 1))
+                elif x in self.numbers.names:
+                    i = self.arrays + self.numbers.names.index(x)
+                    rows.append((i, -1, None, 0, 1 if x in self.numbers.bools else size))
+                else:
+                    rows.append((int(x[1:]), -1, None, size, size))
+            return found
+
+        steps: list[tuple[Any, ...]] = []
+        for function, operands, target in self.lines:
+            at = (*map(place, operands), place(target))
+            if function == "where":
+                steps.append(("select", None, at))
+            elif function == "copy":
+                steps.append(("cast", 2 * kind.char, at))
+            else:
+                ufunc = getattr(np, function)
+                steps.append(("loop", loop_of(ufunc, (kind,) * ufunc.nin).capsule, at))
+        return _C.Chain(tuple(rows), tuple(steps))
+
+
+class _Numbers:
+    """Numbers that are given, and what is computed of them."""
+
+    def __init__(self, given: list[str], lines: list[str], names: list[str], bools: set[str]):
+        self.names, self.bools = names, bools
+        body = "\n    ".join([*lines, f"return [{', '.join(names)}]"])
+        scope: dict[str, Any] = {}
+        exec(f"def run({', '.join(given)}):\n    {body}", scope)
+        self._run = scope["run"] if lines else None
+
+    def arrays(self, numbers: Sequence[float], kind: Any) -> list[Array]:
+        """All numbers in arrays without dims, computed in a dtype."""
+        given = [np.array(x, kind) for x in numbers]
+        return given if self._run is None else [np.asarray(x) for x in self._run(*given)]
 
 
 def _note(function: str, *operands: Any) -> Symbol:
     """A symbol of what the function gives."""
     symbols = [x for x in operands if isinstance(x, Symbol)]
     calls = symbols[0].calls
-    kind = "bool" if function in ("less", "greater") else "float"
+    kind = "bool" if function in _TESTS else "float"
     if all(x.kind == "number" for x in symbols):
         kind = "number"
     result = Symbol(calls, f"v{len(calls)}", kind)
@@ -118,8 +189,8 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 NAMES = {name: functools.partial(_note, name) for name in _FUNCTIONS} | {"where": _where}
 
 
-def _text(x: Any, place: dict[Symbol, str]) -> str:
-    return place[x] if isinstance(x, Symbol) else repr(x)
+def _text(x: Any, place: dict[Symbol, str]) -> Any:
+    return place[x] if isinstance(x, Symbol) else x
 
 
 def _used(calls: list[Call], outputs: list[Any]) -> list[Call]:
@@ -165,25 +236,27 @@ def compiled(
             last[new] = len(calls)
     free: dict[str, list[str]] = {"float": [], "bool": []}
     scratch: dict[str, list[str]] = {"float": [], "bool": []}
-    lines = []
+    lines: list[Line] = []
+    computed: dict[str, str] = {}  # numbers
+    bools = set()
     for i, (function, operands, result) in enumerate(calls):
-        texts = [_text(x, place) for x in operands]
+        texts = tuple([_text(x, place) for x in operands])
         if result.kind == "number":
             place[result] = result.name
-            value = f" {_OPERATORS[function]} ".join(texts) if len(texts) > 1 else f"-{texts[0]}"
-            lines.append(f"{result.name} = {value}")
+            pair = f" {_OPERATORS.get(function)} ".join(map(str, texts))
+            computed[result.name] = pair if len(texts) > 1 else f"-{texts[0]}"
+            if function in _TESTS:
+                bools.add(result.name)
             continue
-        # `where` writes its result in two steps, of which the second reads its first operands.
-        kept = operands[:-1] if function == "where" else ()
         dying = [x for x in dict.fromkeys(operands) if isinstance(x, Symbol) and last[x] == i]
         spare = [x for x in dying if place[x] in scratch.get(x.kind, ())]
         target = None
         for k, (old, new) in enumerate(zip(inputs, outputs)):
-            free_now = old is not None and last.get(old, -1) <= i and old not in kept
+            free_now = old is not None and last.get(old, -1) <= i
             if free_now and (new is result or (old in operands and _becomes(result, new, calls))):
                 target = f"a{k}"
         for x in spare:
-            if target is None and x.kind == result.kind and x not in kept:
+            if target is None and x.kind == result.kind:
                 target = place[x]
         if target is None and not free[result.kind]:
             target = f"{result.kind}{len(scratch[result.kind])}"
@@ -192,14 +265,15 @@ def compiled(
         for x in spare:
             if place[x] != target:
                 free[x.kind].append(place[x])
-        out = f"out={target}" if function in ("maximum", "minimum") else target
-        lines.append(f"{function}({', '.join([*texts, out])})")
+        if function == "sign":  # 0 for NaN
+            lines += [Line("isnan", texts, "bool_sign"), Line("sign", texts, target)]
+            lines.append(Line("where", ("bool_sign", 0.0, target), target))
+        else:
+            lines.append(Line(function, texts, target))
     for k, new in enumerate(outputs):
         if new is not None and place[new] != f"a{k}":
-            lines.append(f"copyto(a{k}, {place[new]})")
-    names = [f"a{k}" for k in range(len(present))] + [x.name for x in numbers]
-    names += scratch["float"] + scratch["bool"]
-    source = "\n    ".join([f"def run({', '.join(names)}):", *(lines or ["pass"])])
-    scope = dict(_SCOPE)
-    exec(source, scope)
-    return Program(scope["run"], len(scratch["float"]), len(scratch["bool"]), source)
+            lines.append(Line("copy", (place[new],), f"a{k}"))
+    given_names = [x.name for x in numbers]
+    texts_of = [f"{name} = {value}" for name, value in computed.items()]
+    names = [*given_names, *computed]
+    return Program(len(present), lines, _Numbers(given_names, texts_of, names, bools))

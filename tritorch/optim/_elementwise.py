@@ -110,12 +110,7 @@ class _Step(NamedTuple):
     on_device: bool  # whether any option is on a GPU
     scale: Tensor | None
     found: Tensor | None
-
-    @property
-    def writes(self) -> list[int]:
-        """The places of a row's arrays that change."""
-        grad = self.variant.scaled or self.variant.zero
-        return [k for k in range(2 + len(self.state)) if k != 1 or grad]
+    writes: list[int]  # the places of a row's arrays that change
 
 
 def _is_plain(grad: Tensor) -> bool:
@@ -247,23 +242,36 @@ class Elementwise(PerParameter):
         found = getattr(self, "found_inf", None)
         absent = self.without(options)
         state = ["" if name in absent else name for name in self.state_names]
-        return _Step(variant, named, values, state, on_device, scale, found)
+        writes = [k for k in range(2 + len(state)) if k != 1 or variant.scaled or variant.zero]
+        return _Step(variant, named, values, state, on_device, scale, found, writes)
 
     def _join(
         self, batches: dict[Any, _Batch], p: Tensor, grad: Tensor, state: dict[str, Any],
         first: bool, step: _Step,
     ) -> bool:  # fmt: skip
         """Puts a parameter into its batch; False if its memory is not what batches are made of."""
+        numbers: Any  # None if they are to be computed on the device
+        row: list[Any]
+        ready = _C.host_row(p, grad, state, step.state, self.scalars, 1 in step.writes)
+        if ready is not None:
+            numbers, row, counts = ready
+            key = (-1, first, numbers)
+            batch = batches.get(key)
+            if batch is None:
+                batch = batches[key] = _Batch([], [], [])
+            batch.rows.append(row)
+            batch.counts.append(counts)
+            return True
         array: Any = p._array
         kind = type(array)
         host = kind is np.ndarray
         if not (host or kind is _C.Array):
             return False
         counts = [state[name]._array for name in self.scalars]
-        numbers = None  # to be computed on the device
+        numbers = None
         if type(counts[0]) is np.ndarray if counts else host or not step.on_device:
             numbers = tuple([x.item() for x in counts])
-        row: list[Any] = []
+        row = []
         shape = array.shape
         plain = array.dtype.kind != "c" if host else not array.dtype.is_complex
         tensors = (p, grad, *[state[name] if name else None for name in step.state])
@@ -284,7 +292,7 @@ class Elementwise(PerParameter):
         if not plain:
             row = [x if x is None else _real(x)._array for x in tensors]
             row = dense(row, batch.back, step.writes)
-        batch.rows.append([x if x is None else x.ravel() for x in row] if host else row)
+        batch.rows.append(row)
         batch.counts.append(counts)
         for name in self.scalars:
             _C.bump_version(state[name])
