@@ -17,6 +17,7 @@ from tritorch._following.below import (
 from tritorch._following.improving import improved
 from tritorch._following.lowering import Lowered
 from tritorch._following.renaming import renamed
+from tritorch._following.saving import Late, budget, saved
 from tritorch._following.sharing import early
 from tritorch._following.symbols import Path, apart, hinted, is_open, strides_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
@@ -192,6 +193,7 @@ class Segment:
         draft = self.draft
         if draft is None:
             return
+        part = budget()
         try:
             if tape.unfit:
                 raise Unfit(tape.unfit)
@@ -210,7 +212,10 @@ class Segment:
                 draft.varying = found_open.named(draft.names, seen)
                 if self.path.symbols:
                     draft.held = plans.with_open_steps(draft.held, twins, self.path)
-            backward = Backward(tape, split, seen, grads, found, found_open, self.graphs)
+            watched = {slot for x, g in zip(self.watched, grads) if g is not None for slot in x}
+            backward = Backward(
+                tape, split, seen, grads, found, found_open, self.graphs, draft, watched, part
+            )
             backward.saved += draft.compute_early(backward.early, backward.forms)
             draft.fit(backward.saved)
             self.backwards.append(backward)
@@ -270,8 +275,9 @@ class Backward:
 
     def __init__(
         self, tape: Tape, split: int, seen: int, grads: list[Any], results: list[list[Any]],
-        varying: Varying, graphs: bool,
+        varying: Varying, graphs: bool, draft: Draft, watched: set[int], part: float,
     ) -> None:  # fmt: skip
+        """watched: slots of what is not written before, or the pass is refused."""
         self.results, self.graphs = results, graphs
         self.ambient = _C.ambient()  # what was set, of that on which calls depend
         self.grads = grads  # their values, or None
@@ -287,15 +293,31 @@ class Backward:
         calls = self.varying.lowered(notes, self.forms)
         self.calls = plans.without_dead(calls, set(self.kept))
         given = [number for number in grads if number is not None]
-        made = {r for call in self.calls for r in call.results} | set(given)
         parts = [part.results[0] for part in self.early]  # they are saved, too
-        made |= {*self.varying.numbers, *parts}
+        made = {*(r for call in self.calls for r in call.results), *given, *parts}
+        made |= self.varying.numbers.keys()
         needed = _reads_of(self.calls) | self.kept
         # A value that is written in the backward pass was made there.
-        self.saved = sorted(number for number in needed if number < seen and number not in given)
+        early_on = {number for number in needed if number < seen and number not in given}
         if any(number not in made and number >= seen for number in needed):
             raise Unfit("a gradient reads what was given by no record")
-        self.inputs = [*self.saved, *parts, *given]
+        alive = {id(call.note) for call in self.calls}
+        args = self.varying.args
+        late = Late(
+            [note for note in notes if id(note) in alive],
+            [open_args for note, open_args in zip(notes, args, strict=True) if id(note) in alive],
+            self.early,
+        )
+        found = saved(
+            draft, tape, late, early_on, early_on & self.kept, self.forms, self.varying, watched,
+            part,
+        )  # fmt: skip
+        if found.late is not late:
+            notes, self.varying.args, self.early = found.late
+            self.calls = self.varying.lowered(notes, self.forms)
+            parts = [part.results[0] for part in self.early]
+        self.saved = found.theirs
+        self.inputs = [*found.own, *parts, *given]
         self.program: Any = None
 
     def takes(self, grads: list[Any], numbers: tuple[Any, ...]) -> bool:

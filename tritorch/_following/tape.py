@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.arrays import ndarray
 from tritorch.core.tensor import Tensor
@@ -105,6 +106,19 @@ class Tape:
             while isinstance(array, ndarray) and array.base is not None:
                 array = array.base
             found[number] = id(array) if isinstance(array, ndarray) else 0
+        return found
+
+    def places(self) -> dict[int, Any]:
+        """For each value, what is the same for all that lie in the same memory, on GPUs too."""
+        found: dict[int, Any] = {}
+        for number, array in enumerate(self._kept):
+            if type(array) is _C.Array and array.storage_nbytes:
+                start = array.data_ptr() - array.storage_offset() * array.itemsize
+                found[number] = array.device_index, start
+                continue
+            while isinstance(array, ndarray) and array.base is not None:
+                array = array.base
+            found[number] = id(array)
         return found
 
     def close(self) -> None:

@@ -1,0 +1,127 @@
+"""Which values to save, as a minimum cut: the others are made of those again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+ALL = 1 << 62  # more than anything has bytes
+
+
+class Choice(NamedTuple):
+    """What may become of a value."""
+
+    bytes: int | None  # that saving it takes; None: it may not be saved
+    sources: tuple | None  # the values that it is made of; None: it may not be made again
+
+
+def least(choices: Mapping[Key, Choice], needed: Iterable[Key]) -> set[Key]:
+    """The values to save, of which all that are needed can be made, with the fewest bytes.
+
+    Of several such sets it is the one of which the fewest calls are made again."""
+    flow = _Flow()
+    pending = list(needed)
+    for key in pending:
+        flow.add((key, True), _SINK, ALL)
+    seen = set(pending)
+    while pending:
+        key = pending.pop()
+        size, sources = choices[key]
+        flow.add((key, False), (key, True), ALL if size is None else size)
+        if sources is None:
+            flow.add(_SOURCE, (key, False), ALL)
+        for source in sources or ():
+            flow.add((source, True), (key, False), ALL)
+            if source not in seen:
+                seen.add(source)
+                pending.append(source)
+    flow.fill()
+    near = flow.leading_to_sink()
+    return {key for key in seen if (key, True) in near and (key, False) not in near}
+
+
+_SOURCE, _SINK = ("source",), ("sink",)
+
+
+class _Flow:
+    """A network, and the greatest flow through it (Dinic's way)."""
+
+    def __init__(self) -> None:
+        self.places: dict[Hashable, int] = {}
+        self.edges: list[list[int]] = []  # of each node, the numbers of its edges
+        self.ends: list[int] = []  # of each edge; the next odd number is its reverse
+        self.left: list[int] = []
+        self._place(_SOURCE)
+        self._place(_SINK)
+
+    def _place(self, node: Hashable) -> int:
+        if node not in self.places:
+            self.places[node] = len(self.edges)
+            self.edges.append([])
+        return self.places[node]
+
+    def add(self, start: Hashable, end: Hashable, most: int) -> None:
+        """An edge that so much may flow through."""
+        for a, b, room in ((start, end, most), (end, start, 0)):
+            self.edges[self._place(a)].append(len(self.ends))
+            self.ends.append(self._place(b))
+            self.left.append(room)
+
+    def fill(self) -> None:
+        """Sends as much as fits."""
+        while (levels := self._levels())[1] >= 0:
+            waiting = [0] * len(self.edges)
+            while self._send(levels, waiting):
+                pass
+
+    def _levels(self) -> list[int]:
+        levels = [-1] * len(self.edges)
+        levels[0] = 0
+        queue = deque([0])
+        while queue:
+            node = queue.popleft()
+            for edge in self.edges[node]:
+                end = self.ends[edge]
+                if self.left[edge] and levels[end] < 0:
+                    levels[end] = levels[node] + 1
+                    queue.append(end)
+        return levels
+
+    def _send(self, levels: list[int], waiting: list[int]) -> int:
+        """Sends along one shortest way; waiting: for each node, its first edge that is not used
+        up."""
+        way: list[int] = []
+        node = 0
+        while node != 1:
+            edges = self.edges[node]
+            while waiting[node] < len(edges):
+                edge = edges[waiting[node]]
+                if self.left[edge] and levels[self.ends[edge]] == levels[node] + 1:
+                    break
+                waiting[node] += 1
+            else:
+                if not way:
+                    return 0
+                node = self.ends[way.pop() ^ 1]
+                waiting[node] += 1
+                continue
+            way.append(edge)
+            node = self.ends[edge]
+        sent = min(self.left[edge] for edge in way)
+        for edge in way:
+            self.left[edge] -= sent
+            self.left[edge ^ 1] += sent
+        return sent
+
+    def leading_to_sink(self) -> set[Hashable]:
+        """The nodes from which more could flow to the sink."""
+        found, pending = {1}, [1]
+        while pending:
+            for edge in self.edges[pending.pop()]:
+                start = self.ends[edge]
+                if self.left[edge ^ 1] and start not in found:
+                    found.add(start)
+                    pending.append(start)
+        return {node for node, place in self.places.items() if place in found}
