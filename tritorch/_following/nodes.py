@@ -129,7 +129,7 @@ class Graph:
         if self.segment.draft is None or tape.unfit:
             tape.close()
         else:  # another pass may ask for other outputs: it is noted as if it were the only one
-            del tape.notes[split:]
+            tape.forget(split, seen)
             self.tape = tape
         return arrivals.results
 

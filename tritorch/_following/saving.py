@@ -90,9 +90,7 @@ class _Renamed(Forward):
     renamed: dict[int, int]
 
 
-def _further(
-    number: int, form: Form, layout: Any, forms: list[Form], varying: Varying
-) -> int:
+def _further(number: int, form: Form, layout: Any, forms: list[Form], varying: Varying) -> int:
     """A new value that looks like this."""
     own = len(forms)
     forms.append(form)
@@ -127,15 +125,13 @@ def _forward(
     slots: dict[Any, set[int]] = {}
     for slot, number in draft.inputs:
         slots.setdefault(mine[number], set()).add(slot)
-    alone = {place for place, each in slots.items() if len(each) == 1} 
+    alone = {place for place, each in slots.items() if len(each) == 1}
     given = set(slots)
     for each in draft.held:
         for number in (each.value, each.base_value):
             if number is not None:
                 slots.setdefault(mine[number], set()).add(each.slot)
     safe = {p for p, each in slots.items() if each & watched and (p in alone or p not in given)}
-    found = _Renamed(
-        notes, forms, varying.fixed(forms), mine, inputs, set(slots), safe
-    )
+    found = _Renamed(notes, forms, varying.fixed(forms), mine, inputs, set(slots), safe)
     found.renamed = names
     return found

@@ -121,6 +121,12 @@ class Tape:
             found[number] = id(array)
         return found
 
+    def forget(self, notes: int, values: int) -> None:
+        """Lets go of all but the first notes and values; no number is given twice."""
+        del self.notes[notes:]
+        self._numbers = {key: number for key, number in self._numbers.items() if number < values}
+        self._kept[values:] = [None] * (len(self._kept) - values)
+
     def close(self) -> None:
         """Lets go of the arrays: nothing more is noted."""
         self._kept.clear()
