@@ -110,9 +110,13 @@ def _is_repeatable(node: Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         return node.target is operator.getitem
-    tags = node.target.tags  # an operator without any may draw
-    drawn = not tags or Tag.nondeterministic_seeded in tags
-    return not drawn and not schema.is_mutable
+    if schema.is_mutable:
+        return False
+    if any(each.alias_info is not None for each in schema.returns):
+        return True
+    record = getattr(node.target, "record", None)  # without one, nobody says whether it draws
+    drawn = record is None or record.kind == "random"
+    return not drawn and not any(a.name == "generator" for a in record.schema.arguments)
 
 
 def _is_free(node: Node) -> bool:
