@@ -19,12 +19,17 @@ from tritorch._dynamo.testing import (
 )
 from tritorch._following.calls import Call, Segment, Slot, Spec
 from tritorch._following.graphs import graph_module
+from tritorch._functorch import config as functorch_config
 from tritorch._functorch.aot_autograd import (
     aot_function,
     aot_module,
     aot_module_simplified,
     make_boxed_compiler,
     make_boxed_func,
+)
+from tritorch._functorch.partitioners import (
+    default_partition,
+    min_cut_rematerialization_partition,
 )
 
 
@@ -323,6 +328,39 @@ def test_compilers_of_aten():
     (y,) = aot_module_simplified(net, [x], boxed)(x)
     y.sum().backward()
     assert net.bias.grad.tolist() == [2, 2]
+
+
+def _divided(partition, part=1.0):
+    """What a forward graph gives behind its result, and what the function and its gradients are."""
+    graphs = []
+    boxed = make_boxed_compiler(lambda gm, _: graphs.append(gm) or gm.forward)
+
+    def function(x, w, b):
+        y = nn.functional.gelu(x @ w + b).sigmoid().cos()
+        return (torch.softmax(nn.functional.dropout(y) @ w, -1) * y.exp()).sum()
+
+    torch.manual_seed(0)
+    args = [torch.randn(8, 8, requires_grad=True) for _ in range(3)]
+    with functorch_config.patch(activation_memory_budget=part):
+        found = aot_function(function, boxed, partition_fn=partition)(*args)
+        gradients = torch.autograd.grad(found, args)
+    (output,) = (node for node in graphs[0].graph.nodes if node.op == "output")
+    return {str(node.target) for node in output.args[0][1:]}, [found, *gradients]
+
+
+def test_a_cut_through_a_graph_of_both_passes():
+    """Of a chain of pointwise calls one array is saved; what was drawn and, unless the budget says
+    so, what products and softmax gave is saved, and all gives the same bits."""
+    every, expected = _divided(default_partition)
+    assert {"aten.gelu.default", "aten.exp.default"} <= every
+    counts = []
+    for part in (1.0, 0.0):
+        saved, found = _divided(min_cut_rematerialization_partition, part)
+        assert all(a.equal(b) for a, b in zip(found, expected, strict=True))
+        assert not saved & {"aten.gelu.default", "aten.exp.default", "aten.sin.default"}
+        counts.append(len(saved))
+        assert ("aten.softmax.int" in saved) == (part == 1)
+    assert counts[1] < counts[0] < len(every)
 
 
 def test_what_writes_into_its_arguments():

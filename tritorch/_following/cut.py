@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
+Found = TypeVar("Found")
 ALL = 1 << 62  # more than anything has bytes
 
 
@@ -14,7 +15,7 @@ class Choice(NamedTuple):
     """What may become of a value."""
 
     bytes: int | None  # that saving it takes; None: it may not be saved
-    sources: tuple | None  # the values that it is made of; None: it may not be made again
+    sources: tuple[Any, ...] | None  # the values that it is made of; None: it may not be made again
 
 
 def least(choices: Mapping[Key, Choice], needed: Iterable[Key]) -> set[Key]:
@@ -40,6 +41,32 @@ def least(choices: Mapping[Key, Choice], needed: Iterable[Key]) -> set[Key]:
     flow.fill()
     near = flow.leading_to_sink()
     return {key for key in seen if (key, True) in near and (key, False) not in near}
+
+
+def within(
+    part: float, order: Sequence[Any], free: int, most: int,
+    choose: Callable[[set[Any]], Found], bytes_of: Callable[[Found], int],
+) -> Found:  # fmt: skip
+    """The choice that takes at most a part of the bytes that are taken where only free calls are
+    made again; where none does, one that takes the fewest.
+
+    order: calls, the cheapest first; free: how many of them cost nothing; most: how many may be
+    made again at all.  As few of them are allowed as are enough."""
+    found = choose(set(order[:free]))
+    limit = part * bytes_of(found)
+    if part == 1 or bytes_of(found) <= limit:
+        return found
+    low, high = free, most
+    found = choose(set(order[:most]))
+    limit = max(limit, bytes_of(found))
+    while low < high:
+        middle = (low + high) // 2
+        fewer = choose(set(order[:middle]))
+        if bytes_of(fewer) <= limit:
+            high, found = middle, fewer
+        else:
+            low = middle + 1
+    return found
 
 
 _SOURCE, _SINK = ("source",), ("sink",)

@@ -1,16 +1,16 @@
 """What the backward pass makes again of what is saved, in place of saving it.
 
 # Note [Made again]
-The values that a backward pass reads need not be saved themselves: a call of the forward pass can
-be made again there, of values that are.  Which ones is a minimum cut between what there is and what
-is read (`cut.py`): a value that is saved costs its bytes, one that is made again costs none.  A call
-made again is the same function of the same arrays, so it gives the same bits.
+A backward pass reads values that need not be saved themselves: a call of the forward pass can be
+made again there, of values that are.  Which ones is a minimum cut between what there is and what is
+read (`cut.py`): a value that is saved costs its bytes, one that is made again costs none.  A call
+that is made again is the same function of the same arrays, so it gives the same bits.
 
 It may not read what was written since.  Memory that only the program of the forward pass knows is
-not; that of inputs and of tensors that are held is safe where the segment refuses the pass if it
-was written (`Segment.watched`), as the pass without compile refuses it.  Of any other input (a bias,
-whose values no gradient needs) a copy can be saved, which costs its bytes.  Memory that a call
-writes is left out, on both sides.
+not written; that of inputs and of tensors that are held is safe where the segment refuses the pass
+if it was written (`Segment.watched`), as the pass without compile refuses it.  Of any other input
+(a bias, whose values no gradient needs) a copy can be saved, which costs its bytes.  Memory that a
+call writes is left out, on both sides.
 
 `torch._functorch.config.activation_memory_budget` says how many bytes there may be, as a part of
 what is saved at 1.  At 1 only calls that cost nothing are made again: views, and copies of arrays
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tritorch._following.cut import Choice, least
+from tritorch._following.cut import Choice, least, within
 from tritorch._following.tape import Form, Note, Value
 from tritorch.core.arrays import dtype_of_kind
 from tritorch.core.layout import contiguous_strides
@@ -52,7 +52,11 @@ class Forward:
     safe: set[Any]
 
     def __post_init__(self) -> None:
-        self.maker = {n: i for i, note in enumerate(self.notes) for n in note.results}
+        self.maker: dict[int, int] = {}  # a call may give what it got
+        for i, note in enumerate(self.notes):
+            for number in note.results:
+                if number >= 0 and number not in self.inputs:
+                    self.maker.setdefault(number, i)
         self.written = {
             self.places[x.number]
             for note in self.notes
@@ -86,19 +90,10 @@ def chosen(forward: Forward, needed: set[int], pinned: set[int], budget: float) 
     order = sorted(prices, key=lambda i: prices[i])
     free = sum(x == 0 for x in prices.values())
     cheap = sum(x <= CHEAP for x in prices.values())
-    found = _with(forward, needed, pinned, set(order[:free]))
-    limit = budget * _total(forward, found)
-    low, high = free, cheap if budget < 1 else free
-    if low < high and _total(forward, found) > limit:
-        found = best = _with(forward, needed, pinned, set(order[:high]))
-        while low < high:  # the fewest that are enough, or save as much as all do
-            middle = (low + high) // 2
-            found = _with(forward, needed, pinned, set(order[:middle]))
-            if _total(forward, found) <= max(limit, _total(forward, best)):
-                high, best = middle, found
-            else:
-                low = middle + 1
-        found = best
+    found = within(
+        budget, order, free, cheap,
+        lambda allowed: _with(forward, needed, pinned, allowed), lambda each: _total(forward, each),
+    )  # fmt: skip
     if _total(forward, found) >= forward.bytes(needed):
         return Chosen(set(needed), set(), [])
     return found
@@ -189,7 +184,7 @@ def with_calls(
     and what is open in them.
 
     copies: of inputs, the values that have their copies; twin: gives a new value like another."""
-    makers = {n: i for i in found.again for n in forward.notes[i].results if n not in found.saved}
+    again = set(found.again)
     notes: list[Note] = []
     open_args: list[dict[int, Any]] = []
     done: set[int] = set()
@@ -199,13 +194,16 @@ def with_calls(
 
     def make(numbers: Iterable[int]) -> None:
         for number in numbers:
-            i = makers.get(number)
-            if i is None or i in done:
+            i = forward.maker.get(number, -1)
+            if number in found.saved or i not in again or i in done:
                 continue
             done.add(i)
             note = forward.notes[i]
             make(_read(note))
-            results = tuple(twin(n) if n in found.saved else n for n in note.results)
+            results = tuple(
+                twin(n) if n in found.saved or forward.maker.get(n, i) != i else n
+                for n in note.results
+            )
             inputs, params = tuple(map(move, note.inputs)), tuple(map(move, note.params))
             notes.append(note._replace(inputs=inputs, params=params, results=results))
             open_args.append(args[i])
@@ -223,11 +221,9 @@ def with_calls(
 def price(note: Note, forms: Sequence[Form]) -> float:
     """Operations for each element of what a call gives; 0 if making it again costs nothing,
     infinity if it may not be made again."""
-    if note.draws or note.writes:
-        return math.inf
     if note.form == "steps":
         return len(note.op.trace.steps)
-    if note.form not in ("call", "pointwise"):
+    if note.form not in ("call", "pointwise") or note.draws or note.writes:
         return math.inf
     if note.op.settles or any(forms[n].dtype is None for n in note.results if n >= 0):
         return math.inf

@@ -39,7 +39,7 @@ def budget() -> float:
     """The part of the memory for saved values that may be used, as programs have set it."""
     from tritorch._functorch import config
 
-    found = config.activation_memory_budget
+    found: float = config.activation_memory_budget
     if not 0 <= found <= 1:
         raise RuntimeError(
             f"The valid ranges for memory budget are 0 <= m <= 1. The provided value is {found}"
@@ -128,9 +128,9 @@ def _forward(
     alone = {place for place, each in slots.items() if len(each) == 1}
     given = set(slots)
     for each in draft.held:
-        for number in (each.value, each.base_value):
-            if number is not None:
-                slots.setdefault(mine[number], set()).add(each.slot)
+        numbers = [each.value] if each.base_value is None else [each.value, each.base_value]
+        for number in numbers:
+            slots.setdefault(mine[number], set()).add(each.slot)
     safe = {p for p, each in slots.items() if each & watched and (p in alone or p not in given)}
     found = _Renamed(notes, forms, varying.fixed(forms), mine, inputs, set(slots), safe)
     found.renamed = names
