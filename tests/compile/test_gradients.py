@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -266,21 +265,3 @@ def test_a_graph_of_gradients_that_nobody_differentiates_reads_no_inputs() -> No
         x.zero_()
         (once,) = torch.autograd.grad(y, w, torch.ones(2), create_graph=True)
         assert once.tolist() == [2, 2] and not once.requires_grad
-
-
-def test_what_a_noted_pass_computed_is_let_go() -> None:
-    """The tape stays open for other outputs, and keeps no gradients for that."""
-
-    def function(w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return w.exp() * 2, w.sin()
-
-    fast = torch.compile(function)
-    for _ in range(3):
-        w = torch.ones(3, requires_grad=True)
-        a, b = fast(w)
-        a.sum().backward()
-        gradient = weakref.ref(w.grad._array)
-        w.grad = None
-        assert gradient() is None
-        b.sum().backward()
-        assert w.grad.equal(w.detach().cos())
