@@ -115,8 +115,9 @@ def _is_repeatable(node: Node) -> bool:
     if any(each.alias_info is not None for each in schema.returns):
         return True
     record = getattr(node.target, "record", None)  # without one, nobody says whether it draws
-    drawn = record is None or record.kind == "random"
-    return not drawn and not any(a.name == "generator" for a in record.schema.arguments)
+    if record is None or record.kind == "random":
+        return False
+    return not any(a.name == "generator" for a in record.schema.arguments)
 
 
 def _is_free(node: Node) -> bool:
