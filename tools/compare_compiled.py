@@ -6,9 +6,9 @@
 
 torch==2.13.0 (CPU) is needed beside tritorch, whose samples it gives.  For each sample the operator
 runs in a compiled function of its own, called four times, and what it gives, its strides and its
-gradients must be those of a plain call.  With `--together` an operator has one compiled function for
-all its samples, so that sizes and numbers differ from call to call.  Reported, too: which calls were barriers (they cannot wait
-for the end of the function), and why.
+gradients must be those of a plain call.  With `--together` an operator has one compiled function
+for all its samples, so that sizes and numbers differ from call to call.  Reported, too: which calls
+were barriers (they cannot wait for the end of the function), and why.
 """
 
 from __future__ import annotations
