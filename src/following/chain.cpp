@@ -319,8 +319,8 @@ PyObject* chain_over(PyObject* self, PyObject* args) {
       const bool own = place.array < width;
       if (!own && place.array - width >= PyList_GET_SIZE(shared))
         return PyErr_Format(PyExc_TypeError, "the chain takes %d arrays", body.arrays);
-      PyObject* array = own ? PyList_GET_ITEM(row, place.array)
-                            : PyList_GET_ITEM(shared, place.array - width);
+      PyObject* array =
+          own ? PyList_GET_ITEM(row, place.array) : PyList_GET_ITEM(shared, place.array - width);
       char* address = checked(array, place, static_cast<std::size_t>(n));
       if (!address) return nullptr;
       part.data[static_cast<std::size_t>(place.array)] = address;

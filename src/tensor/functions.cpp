@@ -144,8 +144,8 @@ PyObject* host_row(PyObject*, PyObject* const* args, Py_ssize_t n) {
   for (Py_ssize_t i = 0; i < kept + counted; ++i) {
     PyObject* tensor = i < 2 ? args[i] : nullptr;
     if (!tensor) {
-      PyObject* name = i < kept ? PyList_GET_ITEM(args[3], i - 2)
-                                : PyTuple_GET_ITEM(args[4], i - kept);
+      PyObject* name =
+          i < kept ? PyList_GET_ITEM(args[3], i - 2) : PyTuple_GET_ITEM(args[4], i - kept);
       if (PyUnicode_GET_LENGTH(name) == 0) continue;
       tensor = PyDict_GetItemWithError(args[2], name);
     }
@@ -339,7 +339,8 @@ PyMethodDef functions[] = {
     {"place", TRITORCH_FASTCALL(place_tensor),
      "Moves a new tensor's elements to where they belong."},
     {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
-    {"host_row", TRITORCH_FASTCALL(host_row), "A parameter's arrays, as an optimizer's step has them."},
+    {"host_row", TRITORCH_FASTCALL(host_row),
+     "A parameter's arrays, as an optimizer's step has them."},
     {"any_requires_grad", TRITORCH_FASTCALL(any_requires_grad), nullptr},
     {"holds_nested", TRITORCH_FASTCALL(holds_nested), nullptr},
     {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},

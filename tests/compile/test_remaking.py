@@ -86,7 +86,8 @@ def saved(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     def init(run: Any, segment: Any, values: Any, tensors: Any, *rest: Any) -> None:
         plain(run, segment, values, tensors, *rest)
         inputs = {id(memory(x._array)) for x in tensors.values()}
-        kept = {id(x): x.nbytes for x in map(memory, run.saved) if isinstance(x, np.ndarray)}
+        every = [memory(x) for each in run.saved for x in each]
+        kept = {id(x): x.nbytes for x in every if isinstance(x, np.ndarray)}
         found.append(sum(n for key, n in kept.items() if key not in inputs))
 
     monkeypatch.setattr(nodes.Run, "__init__", init)
