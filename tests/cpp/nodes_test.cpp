@@ -34,8 +34,8 @@ CUresult append_body(void*, const sim::Launch& launch, std::string&) {
   int digit;
   std::memcpy(&x, (*launch.params)[0], sizeof x);
   std::memcpy(&digit, (*launch.params)[1], sizeof digit);
-  int& value = *reinterpret_cast<int*>(x);
-  value = 10 * value + digit;
+  auto& value = *reinterpret_cast<unsigned*>(x);  // before it was filled, memory holds anything
+  value = 10 * value + static_cast<unsigned>(digit);
   seen.grid = launch.config->gridDimX;
   seen.attributes.clear();
   for (unsigned i = 0; i < launch.config->numAttrs; ++i)
