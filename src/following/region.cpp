@@ -35,7 +35,6 @@ namespace {
 
 unsigned long long next_serial = 1;
 
-constexpr std::size_t kMostBranches = 64;
 constexpr int kTries = 4;  // so often a call is looked at before it is taken for a barrier
 
 PyObject* region_new(PyTypeObject* type, PyObject* args, PyObject*) {
@@ -84,12 +83,7 @@ int region_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-bool refresh_ambient(Region* r) {
-  if (r->epoch == ambient_epoch) return true;
-  r->ambient = ambient_now();
-  r->epoch = ambient_epoch;
-  return r->ambient >= 0;
-}
+}  // namespace
 
 void grow(Region* r, int size) {
   if (r->slots->size() < static_cast<std::size_t>(size))
@@ -100,6 +94,15 @@ void place(Region* r, Tensor* t, int slot) {
   grow(r, slot + 1);
   t->mark = mark_of(r->serial, slot);
   (*r->slots)[static_cast<std::size_t>(slot)] = t;
+}
+
+namespace {
+
+bool refresh_ambient(Region* r) {
+  if (r->epoch == ambient_epoch) return true;
+  r->ambient = ambient_now();
+  r->epoch = ambient_epoch;
+  return r->ambient >= 0;
 }
 
 PyObject* as_tuple(const std::vector<std::int64_t>& values) {
@@ -279,149 +282,6 @@ PyObject* miss(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, P
   return result;
 }
 
-// Gives the tensors of a pattern, in their order, the layouts that are left open: of `items`.  A
-// number among arguments is the next that a run has.
-bool take_layouts(Pattern& p, PyObject* items, Py_ssize_t& next, bool of_results) {
-  if (p.kind == Pattern::open) p.kind = Pattern::varies;
-  if (p.kind == Pattern::fresh) {
-    PyObject* item = next < PyTuple_GET_SIZE(items) ? PyTuple_GET_ITEM(items, next++) : Py_None;
-    if (item == Py_None) return true;
-    auto layout = std::make_unique<OpenLayout>();
-    if (!layout->read(item)) return false;
-    (of_results ? p.layout : p.input->open) = std::move(layout);
-  }
-  for (Pattern& each : p.items)
-    if (!take_layouts(each, items, next, of_results)) return false;
-  return true;
-}
-
-// opened: (layouts of tensors from outside, layouts of results, conditions, this run's numbers)
-bool leave_open(Region* r, Step* step, PyObject* opened) {
-  PyObject *inputs, *results, *conditions, *numbers;
-  if (!PyArg_ParseTuple(opened, "O!O!O!O!", &PyTuple_Type, &inputs, &PyTuple_Type, &results,
-                        &PyTuple_Type, &conditions, &PyTuple_Type, &numbers))
-    return false;
-  Py_ssize_t next = 0;
-  for (Pattern& p : *step->args)
-    if (!take_layouts(p, inputs, next, false)) return false;
-  next = 0;
-  if (!take_layouts(step->result->front(), results, next, true)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(conditions); ++i) {
-    step->conditions->emplace_back();
-    if (!step->conditions->back().take(PyTuple_GET_ITEM(conditions, i))) return false;
-  }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); ++i) {
-    r->numbers->emplace_back();
-    read_number(PyTuple_GET_ITEM(numbers, i), r->numbers->back());
-  }
-  return true;
-}
-
-// add(gate, args, names, call, result, writes, opened): a call that was made plainly, with all
-// arguments in `args`, is a step from here on.  False: it cannot be told from others.
-PyObject* region_add(PyObject* self, PyObject* args) {
-  auto* r = reinterpret_cast<Region*>(self);
-  PyObject *gate, *all, *names, *call, *result, *writes, *opened;
-  if (!PyArg_ParseTuple(args, "OO!OOOO!O", &gate, &PyTuple_Type, &all, &names, &call, &result,
-                        &PyTuple_Type, &writes, &opened))
-    return nullptr;
-  if (r->here->next->size() >= kMostBranches) {
-    r->eager = true;
-    Py_RETURN_FALSE;
-  }
-  Step* step = new_step(r->here);
-  if (!step) return nullptr;
-  Ref owned(reinterpret_cast<PyObject*>(step));
-  step->gate = Py_NewRef(gate);
-  step->names = names == Py_None ? nullptr : Py_NewRef(names);
-  step->call = Py_NewRef(call);
-  step->ambient = r->ambient;
-  step->grad_enabled = modes.grad_enabled;
-  step->inference_mode = modes.inference_mode;
-  step->first = static_cast<int>(r->slots->size());
-  step->numbers = static_cast<int>(r->numbers->size());
-  Met met{r->serial, step->first, *r->numbers};
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all); ++i) {
-    step->args->emplace_back();
-    if (!make_pattern(PyTuple_GET_ITEM(all, i), met, step->args->back())) {
-      met.take_back();
-      if (PyErr_Occurred()) return nullptr;
-      Py_RETURN_FALSE;
-    }
-  }
-  step->met = met.next - step->first;
-  for (auto& [tensor, mark] : met.marks)
-    place(r, tensor, static_cast<int>(tensor->mark & ((1u << kSlotBits) - 1)));
-  // What it gives: patterns of the same kind, with the spec of each tensor that is made here.
-  Met made{r->serial, met.next, *r->numbers};
-  Pattern& pattern = step->result->front();
-  const auto describe = [&](auto&& again, Pattern& p, PyObject* object) -> bool {
-    if (Tensor* t = as_tensor(object)) {
-      if (t->mark >> kSlotBits == r->serial) {
-        p.kind = Pattern::slot;
-        p.number = static_cast<int>(t->mark & ((1u << kSlotBits) - 1));
-        return true;
-      }
-      p.kind = Pattern::fresh;
-      p.number = made.next;
-      p.object = Ref(PyObject_CallOneArg(describe_handler, object));
-      made.meet(t);
-      return static_cast<bool>(p.object);
-    }
-    if (PyTuple_Check(object) || PyList_CheckExact(object)) {
-      p.kind = Pattern::sequence;
-      p.object = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(object)));
-      p.items.resize(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)));
-      for (std::size_t i = 0; i < p.items.size(); ++i)
-        if (!again(again, p.items[i], PySequence_Fast_ITEMS(object)[i])) return false;
-      return true;
-    }
-    p.kind = Pattern::same;
-    p.object = Ref::to(object);
-    return true;
-  };
-  if (!describe(describe, pattern, result)) return nullptr;
-  step->made = made.next - met.next;
-  for (auto& [tensor, mark] : made.marks)
-    place(r, tensor, static_cast<int>(tensor->mark & ((1u << kSlotBits) - 1)));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(writes); ++i)
-    if (Tensor* t = as_tensor(PyTuple_GET_ITEM(writes, i)))
-      if (t->mark >> kSlotBits == r->serial)
-        step->writes->push_back(static_cast<int>(t->mark & ((1u << kSlotBits) - 1)));
-  if (opened != Py_None && !leave_open(r, step, opened)) return nullptr;
-  r->here->next->push_back(step);
-  owned.release();
-  r->here = step;
-  Py_RETURN_TRUE;
-}
-
-// add_barrier(gate, call): a call that needs all before it computed was made.
-PyObject* region_add_barrier(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  auto* r = reinterpret_cast<Region*>(self);
-  if (n != 2) return PyErr_Format(PyExc_TypeError, "add_barrier(gate, call)");
-  for (Step* step : *r->here->next)
-    if (step->barrier && step->gate == args[0]) {
-      ++step->tries;
-      r->here = step;
-      Py_RETURN_FALSE;
-    }
-  if (r->here->next->size() >= kMostBranches) {
-    r->eager = true;
-    Py_RETURN_FALSE;
-  }
-  Step* step = new_step(r->here);
-  if (!step) return nullptr;
-  step->gate = Py_NewRef(args[0]);
-  step->call = Py_NewRef(args[1]);
-  step->barrier = true;
-  step->tries = 1;
-  step->first = static_cast<int>(r->slots->size());
-  step->numbers = static_cast<int>(r->numbers->size());
-  r->here->next->push_back(step);
-  r->here = step;
-  Py_RETURN_TRUE;
-}
-
 }  // namespace
 
 bool enter(Region* r) {
@@ -535,8 +395,8 @@ PyMethodDef region_methods[] = {{"enter", region_enter, METH_NOARGS, nullptr},
                                 {"tensors", region_tensors, METH_O, nullptr},
                                 {"needs_grad", region_needs_grad, METH_O, nullptr},
                                 {"is_leaf", region_is_leaf, METH_O, nullptr},
-                                {"add", region_add, METH_VARARGS, nullptr},
-                                {"add_barrier", TRITORCH_FASTCALL(region_add_barrier), nullptr},
+                                {"add", add_step, METH_VARARGS, nullptr},
+                                {"add_barrier", TRITORCH_FASTCALL(add_barrier), nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 PyMemberDef region_members[] = {
     {"follower", T_OBJECT, offsetof(Region, follower), READONLY, nullptr},

@@ -92,6 +92,15 @@ struct Region {
 
 enum { kShape, kDtype, kStrides, kDevice, kNeedsGrad, kLeaf, kSpecFields };
 
+// Makes room for so many slots.
+void grow(Region* r, int size);
+// A tensor gets a slot in a run.
+void place(Region* r, Tensor* t, int slot);
+
+// Methods of a region that lay a step below the last one.
+PyObject* add_step(PyObject* region, PyObject* args);
+PyObject* add_barrier(PyObject* region, PyObject* const* args, Py_ssize_t n);
+
 Lazy* new_lazy(PyObject* spec, Region* r);
 bool lazy_is_leaf(const Tensor* t);
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tritorch as torch
-from tritorch._following import chains, joining, once, renaming
 from tritorch._following.lowering import Lowered, arguments
+from tritorch._following.passes import chains, joining, once, renaming
 from tritorch._following.tape import Form, Note, Value
 from tritorch.host.steps import Untraceable
 from tritorch.ops.record.operator import OPERATORS

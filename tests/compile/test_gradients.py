@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import tritorch as torch
-from tritorch._following import plans, segments
+from tritorch._following import plans
+from tritorch._following.gradients import segments
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 EXACT = [[-0.03305785357952118, -0.04958677664399147], [-0.04958678036928177, -0.07438016682863235]]

@@ -12,8 +12,8 @@ import pytest
 
 import tritorch as torch
 from tritorch import nn
-from tritorch._following import nodes
-from tritorch._following.cut import Choice, least, within
+from tritorch._following.gradients import nodes
+from tritorch._following.gradients.cut import Choice, least, within
 from tritorch._functorch import config
 from tritorch.nn import functional as F
 from tritorch.utils.checkpoint import checkpoint

@@ -19,9 +19,9 @@ from tritorch._following.described import (
     require_same_calls,
     run_described,
 )
-from tritorch._following.improving import improved
 from tritorch._following.lowering import Lowered, whole
-from tritorch._following.renaming import renamed
+from tritorch._following.passes.improving import improved
+from tritorch._following.passes.renaming import renamed
 from tritorch._following.symbols import Path, computed, opened, places_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
@@ -349,7 +349,8 @@ def first(
     region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
 ) -> Any:
     """Computes what waits for the first time, by the calls; gives the plan for the next time."""
-    from tritorch._following import backing, training
+    from tritorch._following import backing
+    from tritorch._following.gradients import training
 
     if region.follower.options.backend is not None:
         return backing.first(region, steps, tensors, held)

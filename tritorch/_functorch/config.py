@@ -1,7 +1,7 @@
 """Settings of PyTorch's compiler of both passes, which programs patch.
 
 `activation_memory_budget` says how much is saved for backward passes (Note [Made again] in
-`tritorch/_following/remaking.py`); the others change nothing here."""
+`tritorch/_following/gradients/remaking.py`); the others change nothing here."""
 
 import sys
 from typing import TYPE_CHECKING, Any

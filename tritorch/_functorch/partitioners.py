@@ -6,8 +6,8 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tritorch._following.cut import Choice, least, within
-from tritorch._following.saving import budget
+from tritorch._following.gradients.cut import Choice, least, within
+from tritorch._following.gradients.saving import budget
 from tritorch.core.tensor import Tensor
 from tritorch.fx._lazy_graph_module import _make_graph_module
 from tritorch.fx.graph import Graph

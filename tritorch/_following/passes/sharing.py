@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch._following.chains import Group, PartOp, shape_of, steps_of
 from tritorch._following.lowering import Lowered, arguments
+from tritorch._following.passes.chains import Group, PartOp, shape_of, steps_of
 from tritorch._following.tape import Form, Note, Value
 from tritorch.host.steps import Step, Trace, Untraceable
 

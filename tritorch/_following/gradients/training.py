@@ -22,11 +22,11 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._following import counts, plans
-from tritorch._following.below import leaf_twin, shared_nodes
+from tritorch._following.gradients.below import leaf_twin, shared_nodes
+from tritorch._following.gradients.nodes import Graph, Run, new_node
+from tritorch._following.gradients.segments import Segment
 from tritorch._following.lowering import Lowered
-from tritorch._following.nodes import Graph, Run, new_node
-from tritorch._following.segments import Segment
-from tritorch._following.sharing import with_parts
+from tritorch._following.passes.sharing import with_parts
 from tritorch._following.symbols import Known
 from tritorch._following.tape import Form, Note, Tape, Unfit, Value
 from tritorch.autograd import passes

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tritorch._following.cut import Choice, least, within
+from tritorch._following.gradients.cut import Choice, least, within
 from tritorch._following.tape import Form, Note, Value
 from tritorch.core.arrays import dtype_of_kind
 from tritorch.core.layout import contiguous_strides

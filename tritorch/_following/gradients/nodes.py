@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
-from tritorch._following.below import Arrivals, count_edges, start_at
+from tritorch._following.gradients.below import Arrivals, count_edges, start_at
 from tritorch._following.tape import Tape
 from tritorch.autograd import engine
 from tritorch.autograd.nodes import FREED, Node, gradient_edge
@@ -15,7 +15,7 @@ from tritorch.core.dispatching import noting
 from tritorch.core.tensor import Tensor
 
 if TYPE_CHECKING:
-    from tritorch._following.segments import Segment
+    from tritorch._following.gradients.segments import Segment
 
 
 class CompiledFunctionBackward(Node):

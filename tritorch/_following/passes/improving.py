@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tritorch._following.chains import fused
-from tritorch._following.joining import joined
 from tritorch._following.lowering import Lowered
-from tritorch._following.once import once
+from tritorch._following.passes.chains import fused
+from tritorch._following.passes.joining import joined
+from tritorch._following.passes.once import once
 from tritorch._following.tape import Form
 
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
 from tritorch._following import ambient, counts, described, plans
-from tritorch._following.below import (
+from tritorch._following.gradients.below import (
     Arrivals,
     kept_below,
     leaf_twin,
     sources,
     start_at,
 )
-from tritorch._following.improving import improved
+from tritorch._following.gradients.saving import Late, budget, saved
 from tritorch._following.lowering import Lowered
-from tritorch._following.renaming import renamed
-from tritorch._following.saving import Late, budget, saved
-from tritorch._following.sharing import early
+from tritorch._following.passes.improving import improved
+from tritorch._following.passes.renaming import renamed
+from tritorch._following.passes.sharing import early
 from tritorch._following.symbols import Path, apart, hinted, is_open, strides_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
@@ -32,7 +32,7 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 
 if TYPE_CHECKING:
-    from tritorch._following.training import Draft
+    from tritorch._following.gradients.training import Draft
 
 
 WRITTEN = (

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch._following.loops import Chain, Steps
 from tritorch._following.lowering import Lowered, twin_of
+from tritorch._following.passes.loops import Chain, Steps
 from tritorch._following.tape import Form, Note, Value
 from tritorch.core.arrays import cast_number, ndarray
 from tritorch.core.layout import contiguous_strides

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tritorch._following.remaking import Forward, chosen, with_calls
+from tritorch._following.gradients.remaking import Forward, chosen, with_calls
 from tritorch._following.tape import Form, Note, Tape, Value
 from tritorch._following.varying import Varying
 from tritorch.core.dispatching import COPY
 
 if TYPE_CHECKING:
-    from tritorch._following.training import Draft
+    from tritorch._following.gradients.training import Draft
 
 
 class Late(NamedTuple):

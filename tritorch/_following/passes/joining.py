@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch._following.chains import ChainOp
 from tritorch._following.lowering import Lowered
+from tritorch._following.passes.chains import ChainOp
 from tritorch._following.tape import Form, Note, Value
 from tritorch.core.arrays import ndarray
 from tritorch.core.layout import contiguous_strides
