@@ -325,8 +325,9 @@ class Draft:
         outputs = [] if finish else [
             (each.slot, each.value, each.version, int(each.inference)) for each in self.held
         ]  # fmt: skip
+        size = 1 + max([len(values) - 1, *(n for call in calls for n in call.results)])
         program = native(
-            calls, len(values), self.kept, self.inputs, outputs, self.written, finish,
+            calls, size, self.kept, self.inputs, outputs, self.written, finish,
             self.varying, region.follower.options.graphs,
         )  # fmt: skip
         for slot, times in self.written:

@@ -40,7 +40,7 @@ def form_of(array: Any) -> Form:
     return Form(type(array), tuple(array.shape), array.dtype, arrays.strides_of(array))
 
 
-_OF_NO_RECORD = ("draw", "check", "copy", "steps")
+_OF_NO_RECORD = ("draw", "check", "copy", "steps", "chain", "fused")
 
 
 class Note(NamedTuple):

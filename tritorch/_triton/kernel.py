@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch import _C, _triton
-from tritorch._triton import cache, keys, plan, sources
+from tritorch._triton import cache, keys, plan, sources, written
 from tritorch._triton.names import resolve
 
 # On the simulated device: called with what a launch was compiled to (a SimulatedKernel), the
@@ -171,6 +171,14 @@ def _made(name: str, find: Callable[[], Any], parameters: sources.Parameters) ->
 def wrap(function: Any) -> _C.Kernel:
     """A `_C.Kernel` of a `@triton.jit` function."""
     return _made("", lambda: function, sources.parameters_of(function))
+
+
+@functools.cache
+def written_kernel(source: str) -> _C.Kernel:
+    """The kernel that a source defines: it is stored under what the source says."""
+    digest, parameters = sources.written(source)
+    find = lambda: written.function(source)
+    return _made(f"written.{digest}", find, parameters)
 
 
 @functools.cache

@@ -48,8 +48,20 @@ def defines(family: str, name: str) -> bool:
 
 def parameters(family: str, name: str) -> Parameters | None:
     """Of a jit function with a plain decorator; None if it has another or is made elsewhere."""
+    return _parameters_in(_text(family), name)
+
+
+def written(source: str) -> tuple[str, Parameters]:
+    """A digest of a source that defines one jit function, and the function's parameters."""
+    name = re.findall(r"^def (\w+)\(", source, re.MULTILINE)[-1]
+    found = _parameters_in(source, name)
+    assert found is not None
+    return hashlib.sha256(source.encode()).hexdigest()[:40], found
+
+
+def _parameters_in(text: str, name: str) -> Parameters | None:
     head = rf"^@triton\.jit(?:\([^\n]*\))?\ndef {re.escape(name)}\(.*?\):(?=\s)"
-    found = re.search(head, _text(family), re.MULTILINE | re.DOTALL)
+    found = re.search(head, text, re.MULTILINE | re.DOTALL)
     if found is None:
         return None
     function = ast.parse(found[0] + " pass").body[0]

@@ -77,6 +77,7 @@ _clone = Operator(
     gpu=_in_format,
     grad=lambda g: g,
     batch="elementwise",
+    fuses="cast",
     infer=_cloned,
 )
 
@@ -153,6 +154,7 @@ _to_copy = Operator(
         device=x_spec.device, dtype=x_spec.dtype
     ),
     batch="elementwise",
+    fuses="cast",
     infer=_converted,
 )
 

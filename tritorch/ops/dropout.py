@@ -64,7 +64,7 @@ _dropout_again: Operator = Operator(
     gpu="random.dropout", kind="internal",
     node="NativeDropout",
     grad=lambda g, p, seed, offset: _dropout_again.call((g,), (p, seed, offset)),
-    batch="elementwise",
+    batch="elementwise", fuses="drop",
     infer=same
 )  # fmt: skip
 

@@ -37,6 +37,7 @@ _embedding = Operator(
         None,
     ),
     batch="embedding",
+    fuses="rows",
     infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:])),
 )
 _back: Operator = Operator(

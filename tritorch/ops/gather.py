@@ -97,6 +97,7 @@ _gather = Operator(
     grad=(lambda g, x_shape, index, dim: g.new_zeros(x_shape).scatter_add(dim, index, g), None),
     keeps="x",
     batch="dims",
+    fuses="pick",
     infer=lambda x, i, dim: x.new(i.shape),
 )
 

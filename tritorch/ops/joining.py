@@ -43,7 +43,7 @@ def _stack_result(values: Sequence[MetaArray], dim: int) -> MetaArray:
 _cat = Operator("cat", "tensors", "dim", variadic=True, layout="format",
                 cpu="shaping.cat",
                 joint=lambda g, tensors_shape, dim, needs: _cat_grad(g, tensors_shape, dim, needs),
-                batch="dims", infer=_cat_result)  # fmt: skip
+                batch="dims", infer=_cat_result, fuses="cat")  # fmt: skip
 
 
 def _stack_on(device: str) -> Any:

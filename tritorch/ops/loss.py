@@ -755,6 +755,7 @@ _cross_entropy = Operator(
         _cross_entropy_grad.call((g[0], logits, target, weight, out1), (ignore, smoothing)),
         None, None,
     ), composed=lambda *given: _composed_rows(*given), batch="cross_entropy",
+    parts=lambda *given: _rows_in_parts(*given),
     infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], computed(x)))
 )  # fmt: skip
 _cross_entropy_grad: Operator = Operator(
@@ -773,6 +774,7 @@ _cross_entropy_grad: Operator = Operator(
         g, x, t, w, ignore, s, lse
     ),
     batch="cross_entropy",
+    parts=lambda *given: _row_gradients_in_parts(*given),
     infer=lambda g, x, *rest: x.new(x.shape),
 )
 
@@ -796,6 +798,30 @@ def _composed_rows(x: Tensor, t: Tensor, w: Tensor | None, ignore: int, smoothin
     if smoothing:
         loss = loss - (logs * weights).sum(1) * (smoothing / x.shape[1])
     return loss.masked_fill(ignored, 0)
+
+
+def _rows_in_parts(x: Tensor, t: Tensor, w: Any, ignore: int, smoothing: float) -> Any:
+    """The losses and the logarithms of the sums, for kernels that are written."""
+    if w is not None or smoothing:
+        return NotImplemented
+    wide = x.float() if x.dtype.itemsize == 2 else x
+    top = wide.amax(1, keepdim=True)
+    total = ((wide - top).exp().sum(1, keepdim=True).log() + top).squeeze(1)
+    ignored = t == ignore
+    picked = wide.gather(1, t.masked_fill(ignored, 0).unsqueeze(1)).squeeze(1)
+    return (total - picked).masked_fill(ignored, 0).to(x.dtype), total
+
+
+def _row_gradients_in_parts(
+    g: Tensor, x: Tensor, t: Tensor, w: Any, total: Tensor, ignore: int, smoothing: float
+) -> Any:
+    if w is not None or smoothing:
+        return NotImplemented
+    wide = x.float() if x.dtype.itemsize == 2 else x
+    likely = (wide - total.unsqueeze(1)).exp()
+    hit = PUBLIC["arange"](x.shape[1], device=x.device) == t.unsqueeze(1)
+    scale = g.masked_fill(t == ignore, 0).unsqueeze(1)
+    return (PUBLIC["where"](hit, likely - 1, likely) * scale).to(x.dtype)
 
 
 def _some_ignored(input: Tensor, target: Tensor, ignore_index: int) -> bool:

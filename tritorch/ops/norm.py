@@ -69,6 +69,37 @@ def _composed_layer(x: Tensor, w: Any, b: Any, n: int, eps: float) -> Tensor:
     return _affine((x - mean) * (variance + eps).rsqrt(), w, b)
 
 
+def _wide(x: Tensor) -> Tensor:
+    """As what norms compute in."""
+    return x.float() if x.dtype.itemsize == 2 else x
+
+
+def _layer_in_parts(
+    x: Tensor, w: Any, b: Any, n: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    dims, lead, wide = list(range(x.ndim - n, x.ndim)), x.shape[: x.ndim - n], _wide(x)
+    mean = wide.mean(dims, keepdim=True)
+    rstd = ((wide - mean).square().mean(dims, keepdim=True) + eps).rsqrt()
+    y = _affine((wide - mean) * rstd, w, b)
+    return y.to(x.dtype), reshape(mean, lead), reshape(rstd, lead)
+
+
+def _layer_gradients_in_parts(
+    y: Tensor, x: Tensor, w: Any, mean: Tensor, rstd: Tensor, n: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    lead, wide = x.shape[: x.ndim - n], _wide(y)
+    dims, rows = list(range(x.ndim - n, x.ndim)), (*lead, *(1,) * n)
+    rstd = reshape(rstd, rows)
+    normal = (_wide(x) - reshape(mean, rows)) * rstd
+    g = wide if w is None else wide * w
+    along = (g * normal).mean(dims, keepdim=True)
+    dx = (g - g.mean(dims, keepdim=True) - normal * along) * rstd
+    before = list(range(x.ndim - n))
+    return (
+        dx.to(x.dtype), (wide * normal).sum(before).to(x.dtype), wide.sum(before).to(x.dtype)
+    )  # fmt: skip
+
+
 _layer = Operator(
     "layer_norm",
     "x w b",
@@ -83,6 +114,7 @@ _layer = Operator(
     kernel="LayerNormKernelImpl",
     joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),
     composed=_composed_layer,
+    parts=_layer_in_parts,
     unread="b",
     batch="norm_of_rows",
     infer=_layer_norm_results,
@@ -95,7 +127,7 @@ _layer_back: Operator = Operator(
         "Tensor, Tensor)", kind="internal", outputs=0b111,
     cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
     gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
-    batch="norm_of_rows_backward", infer=_rows_gradients
+    batch="norm_of_rows_backward", infer=_rows_gradients, parts=_layer_gradients_in_parts
 )  # fmt: skip
 
 
@@ -160,6 +192,23 @@ def _composed_rms(x: Tensor, w: Any, n: int, eps: float) -> Tensor:
     return _affine(x * (x.square().mean(dims, keepdim=True) + eps).rsqrt(), w, None)
 
 
+def _rms_in_parts(x: Tensor, w: Any, n: int, eps: float) -> tuple[Tensor, Tensor]:
+    dims, wide = list(range(x.ndim - n, x.ndim)), _wide(x)
+    rstd = (wide.square().mean(dims, keepdim=True) + eps).rsqrt()
+    return _affine(wide * rstd, w, None).to(x.dtype), reshape(rstd, x.shape[: x.ndim - n])
+
+
+def _rms_gradients_in_parts(
+    y: Tensor, x: Tensor, w: Any, rstd: Tensor, n: int
+) -> tuple[Tensor, Tensor]:
+    dims, wide = list(range(x.ndim - n, x.ndim)), _wide(y)
+    rstd = reshape(rstd, (*x.shape[: x.ndim - n], *(1,) * n))
+    normal = _wide(x) * rstd
+    g = wide if w is None else wide * w
+    dx = (g - normal * (g * normal).mean(dims, keepdim=True)) * rstd
+    return dx.to(x.dtype), (wide * normal).sum(list(range(x.ndim - n))).to(x.dtype)
+
+
 _rms = Operator(
     "rms_norm",
     "x w",
@@ -172,6 +221,7 @@ _rms = Operator(
     gpu=lambda x, w, n, eps: backend("gpu", "norm").rms_norm(x, n, w, eps),
     joint=lambda g, x, w, out1, n: _rms_back.call((g[0], x, w, out1), (n,)),
     composed=_composed_rms,
+    parts=_rms_in_parts,
     layout="format",
     batch="norm_of_rows",
     infer=_rms_norm_results,
@@ -184,7 +234,8 @@ _rms_back: Operator = Operator(
     kind="internal", outputs=0b11,
     cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
     gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
-    batch="norm_of_rows_backward", infer=lambda *given: _rows_gradients(*given)[:2]
+    batch="norm_of_rows_backward", infer=lambda *given: _rows_gradients(*given)[:2],
+    parts=_rms_gradients_in_parts,
 )  # fmt: skip
 
 
@@ -218,6 +269,16 @@ def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tenso
     return _affine(out, _per_channel(w, x), _per_channel(b, x))
 
 
+def _group_in_parts(
+    x: Tensor, w: Any, b: Any, groups: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    y, mean, rstd = _layer_in_parts(
+        reshape(_wide(x), (x.shape[0], groups, -1)), None, None, 1, eps
+    )  # fmt: skip
+    y = _affine(reshape(y, x.shape), _per_channel(w, x), _per_channel(b, x))
+    return y.to(x.dtype), mean, rstd
+
+
 _group = Operator(
     "group_norm", "x w b", "groups eps",
     axes=lambda x, *rest: "bc*{0},c,c->bc*{0},?,?".format(normalised(len(x.shape) - 2)[0]),
@@ -228,7 +289,7 @@ _group = Operator(
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
     joint=lambda g, x, w, out1, out2, groups: _group_back.call(
         (g[0], x, w, out1, out2), (groups,)),
-    composed=_composed_group, unread="b", batch="channels", infer=_group_norm_results
+    composed=_composed_group, parts=_group_in_parts, unread="b", batch="channels", infer=_group_norm_results
 )  # fmt: skip
 _group_back: Operator = Operator(
     "group_norm_backward",
@@ -324,6 +385,17 @@ def _composed_batch(
     return _affine((x - mean) * (var + eps).rsqrt(), _per_channel(w, x), _per_channel(b, x))
 
 
+def _batch_in_parts(
+    x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bool, eps: float
+) -> Any:
+    if training:
+        return NotImplemented
+    rstd = (_wide(var) + eps).rsqrt()
+    y = (_wide(x) - _per_channel(mean, x)) * _per_channel(rstd, x)
+    y = _affine(y, _per_channel(w, x), _per_channel(b, x))
+    return y.to(x.dtype), _wide(mean), rstd, _wide(var)
+
+
 _batch = Operator(
     "batch_norm",
     "x w b mean var",
@@ -346,6 +418,7 @@ _batch = Operator(
         None,
     ),
     composed=_composed_batch,
+    parts=_batch_in_parts,
     unread="b",
     layout="format",
     batch="channels",

@@ -67,7 +67,7 @@ def _steps(start: Any, end: Any, step: Any, kind: dtype, where: Any) -> Any:
 
 _arange = Maker(
     "arange", "start end step kind device", _steps,
-    schema="arange.start_step(start, end, step, dtype=kind, device=device)",
+    schema="arange.start_step(start, end, step, dtype=kind, device=device)", fuses="iota",
 )  # fmt: skip
 
 

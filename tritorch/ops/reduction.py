@@ -94,7 +94,7 @@ _sum = Operator(
     "sum", "x", "dims keepdim kind", kind="reduction", layout="row-major", node="sum",
     cpu=lambda x, dims, keepdim, kind: _cpu_sum(x, dims, keepdim, kind),
     gpu="reduction.sum",
-    grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape), identity=0,
+    grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape), identity=0, fuses="sum",
 )  # fmt: skip
 
 
@@ -153,6 +153,7 @@ _mean = reduction(
     lambda g, x_shape, dims, keepdim: _mean_grad(g, x_shape, dims, keepdim),
     node="mean",
     averages=_sum_dim,
+    fuses="mean",
 )
 
 
@@ -338,8 +339,8 @@ def share_evenly(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return (g / mask.sum()).expand(x.shape).masked_fill(~mask, 0)
 
 
-_amax = reduction("amax", "dims keepdim", _share_equal, identity="lowest")
-_amin = reduction("amin", "dims keepdim", _share_equal, identity="highest")
+_amax = reduction("amax", "dims keepdim", _share_equal, identity="lowest", fuses="larger")
+_amin = reduction("amin", "dims keepdim", _share_equal, identity="highest", fuses="smaller")
 
 
 def _at_index(g: Any, x_shape: Any, out1: Tensor, dim: int, keepdim: bool) -> Tensor:
@@ -564,13 +565,24 @@ _var = reduction(
     lambda g, x, dims, correction, keepdim: _var_grad(g, x, dims, correction, keepdim),
     schema="var.correction(x, dims, correction=correction, keepdim=keepdim)",
     infer=lambda x, dims, _, keepdim: x.new(reduced(x.shape, dims, keepdim), x.dtype.to_real()),
+    parts=lambda *given: _moments(*given)[0],
 )
 _var_mean = reduction(
     "var_mean", "dims correction keepdim",
     lambda g, x, dims, correction, keepdim: _var_mean_grad(g, x, dims, correction, keepdim),
     schema="var_mean.correction(x, dims, correction=correction, keepdim=keepdim)",
-    outputs=0b11, infer=_var_mean_results
+    outputs=0b11, infer=_var_mean_results, parts=lambda *given: _moments(*given)
 )  # fmt: skip
+
+
+def _moments(
+    x: Tensor, dims: tuple[int, ...], correction: float, keepdim: bool
+) -> tuple[Tensor, Tensor]:
+    """The variance and the mean, of smaller operators."""
+    center = x.mean(dims, keepdim=True)
+    total = (x - center).square().sum(dims, keepdim=keepdim)
+    mean = center if keepdim else x.mean(dims)
+    return total / max(_count(x.shape, dims) - correction, 0), mean
 
 
 def _var_grad(g: Tensor, x: Tensor, dims: Any, correction: float, keepdim: bool) -> Tensor:

@@ -32,13 +32,13 @@ def _composed_log_softmax(x: Tensor, dim: int, kind: dtype) -> Tensor:
 
 _softmax = Operator(
     "softmax", "x", "dim kind", axes="along", cost=lambda outs, x, *rest: 5 * x.numel(),
-    cpu="softmax.softmax", composed=_composed_softmax,
+    cpu="softmax.softmax", composed=_composed_softmax, parts=_composed_softmax,
     grad=lambda g, out, dim: _softmax_backward.call((g, out), (dim, out.dtype)),
     batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind),
 )  # fmt: skip
 _log_softmax = Operator(
     "log_softmax", "x", "dim kind", axes="along", cost=lambda outs, x, *rest: 5 * x.numel(),
-    cpu="softmax.log_softmax", composed=_composed_log_softmax,
+    cpu="softmax.log_softmax", composed=_composed_log_softmax, parts=_composed_log_softmax,
     grad=lambda g, out, dim: _log_softmax_backward.call((g, out), (dim, out.dtype)),
     batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind),
 )  # fmt: skip
@@ -55,12 +55,14 @@ def _composed_log_softmax_grad(g: Tensor, out: Tensor, dim: int, kind: dtype) ->
 _softmax_backward: Operator = Operator(
     "softmax_backward", "g_ out_", "dim kind", axes="along",
     cost=lambda outs, x, *rest: 4 * x.numel(), composed=_composed_softmax_grad,
+    parts=_composed_softmax_grad,
     schema="_softmax_backward_data(g_, out_, dim, kind)", cpu="softmax.softmax_backward",
     kind="internal", batch="dims", infer=lambda g, out_, dim, kind: g.new(g.shape, kind),
 )  # fmt: skip
 _log_softmax_backward: Operator = Operator(
     "log_softmax_backward", "g_ out_", "dim kind", axes="along",
     cost=lambda outs, x, *rest: 4 * x.numel(), composed=_composed_log_softmax_grad,
+    parts=_composed_log_softmax_grad,
     schema="_log_softmax_backward_data(g_, out_, dim, kind)", cpu="softmax.log_softmax_backward",
     kind="internal", batch="dims", infer=lambda g, out_, dim, kind: g.new(g.shape, kind),
 )  # fmt: skip

@@ -26,11 +26,13 @@ class Maker(Operator):
         schema: str = "",
         random: bool = False,
         internal: bool = False,
+        fuses: str = "",
     ) -> None:
         """make: gives the array.  random: it is drawn, by the params' generator or the default
         one.  internal: PyTorch has no such operator."""
         kind = "internal" if internal else "random" if random else "factory"
-        super().__init__(name, "", params, cpu=make, kind=kind, schema=schema, infer=self._describe)
+        super().__init__(name, "", params, cpu=make, kind=kind, schema=schema, infer=self._describe,
+                         fuses=fuses)
         self.make = make
 
     def __call__(self, *params: Any) -> Any:

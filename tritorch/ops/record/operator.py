@@ -96,6 +96,8 @@ class Operator(_C.OperatorBase):
         picks: bool = False,
         identity: Any = None,
         averages: Operator | None = None,
+        parts: Callable[..., Any] | None = None,
+        fuses: str = "",
     ) -> None:
         """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
         "family.function" of tritorch.host / tritorch.gpu (one string is enough for both).
@@ -132,7 +134,11 @@ class Operator(_C.OperatorBase):
         picks: of its first input it reads no more than goes into its result.
         identity: of a reduction, the number that changes nothing among those that are reduced;
         "lowest" or "highest": the dtype's.  averages: the record of the sum of which this is the
-        mean."""
+        mean.
+        parts: all results by smaller operators, `parts(*inputs, *params)`, for a kernel that is
+        written for several calls; a tuple if there are several.
+        fuses: how an element of the result is computed in such a kernel, where the kind does not
+        say it (`_following/fusing/definitions.py`)."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())
@@ -150,6 +156,8 @@ class Operator(_C.OperatorBase):
         self._infer, self.batch, self.declared_schema = infer, batch, schema
         self.declared_axes, self.declared_cost, self.picks = axes, cost, picks
         self.identity, self.averages = identity, averages
+        self.parts = parts or (composed if self.runs_composed and outputs == 1 else None)
+        self.fuses = fuses
         self._cpu = cpu
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
         self.gradients = _normalise(grad, len(self.inputs))
@@ -196,7 +204,7 @@ class Operator(_C.OperatorBase):
             "kernel": self.kernel, "typed": self.typed, "infer": self._infer, "batch": self.batch,
             "schema": self.declared_schema, "axes": self.declared_axes,
             "cost": self.declared_cost, "picks": self.picks, "identity": self.identity,
-            "averages": self.averages,
+            "averages": self.averages, "parts": self.parts, "fuses": self.fuses,
         }  # fmt: skip
         inputs, params = " ".join(self.inputs), " ".join(self.params)
         return Operator(name, inputs, params, node=node, **(same | changes))

@@ -1,0 +1,96 @@
+"""What kernels that are written for several calls are composed of, beside the functions of one
+element (`tritorch/_following/fusing/writing.py`)."""
+
+import triton
+import triton.language as tl
+
+from .elementary import quotient
+from .errors import report
+from .random import to_unit
+from .reduction import larger, smaller
+
+
+@triton.jit
+def constant(value, DTYPE: tl.constexpr):
+    """A number, as a block of one element."""
+    return tl.full([1], value, DTYPE)
+
+
+@triton.jit
+def whole_row(x, mask, IDENTITY: tl.constexpr):
+    """A tile without what lies outside of its rows."""
+    if mask is None:
+        return x
+    return tl.where(mask, x, tl.full(x.shape, IDENTITY, x.dtype))
+
+
+@triton.jit
+def row_sum(x, mask):
+    """The sum of each row."""
+    return tl.sum(whole_row(x, mask, 0), 1, keep_dims=True)
+
+
+@triton.jit
+def row_mean(x, mask, N: tl.constexpr):
+    """The mean of each row of N elements."""
+    total = row_sum(x, mask)
+    return quotient(total, tl.full(total.shape, N, total.dtype))
+
+
+@triton.jit
+def row_larger(x, mask, LOWEST: tl.constexpr):
+    """The largest element of each row, or NaN."""
+    return tl.reduce(whole_row(x, mask, LOWEST), 1, larger, keep_dims=True)
+
+
+@triton.jit
+def row_smaller(x, mask, HIGHEST: tl.constexpr):
+    """The smallest element of each row, or NaN."""
+    return tl.reduce(whole_row(x, mask, HIGHEST), 1, smaller, keep_dims=True)
+
+
+@triton.jit
+def column_sum(x, mask):
+    """The sum of each column of the rows that exist."""
+    return tl.sum(whole_row(x, mask, 0), 0, keep_dims=True)
+
+
+@triton.jit
+def kept_of_four(four, seed, offset, p):
+    """Whether dropout keeps elements, of which `four` counts the groups of four: one number for
+    each, as eager draws them.  Along the last dim there are four times as many."""
+    a, b, c, d = tl.randint4x(seed.to(tl.uint64), four.to(tl.int64) + offset // 4)
+    bits = tl.join(tl.join(a, c), tl.join(b, d))
+    if len(four.shape) == 1:
+        bits = tl.reshape(bits, (4 * four.shape[0],))
+    else:
+        bits = tl.reshape(bits, (four.shape[0], 4 * four.shape[1]))
+    return to_unit(bits).to(p.dtype) >= p
+
+
+@triton.jit
+def kept_each(element, seed, offset, p):
+    """The same, for elements in any order."""
+    a, b, c, d = tl.randint4x(seed.to(tl.uint64), (element // 4).to(tl.int64) + offset // 4)
+    lane = element % 4
+    bits = tl.where(lane == 0, a, tl.where(lane == 1, b, tl.where(lane == 2, c, d)))
+    return to_unit(bits).to(p.dtype) >= p
+
+
+@triton.jit
+def dropped(x, kept, p):
+    """The elements that are kept, larger; 0 of the others."""
+    return x * tl.where(kept, 1 / (1 - p), 0.0).to(x.dtype)
+
+
+@triton.jit
+def checked(index, size, mask, flag_ptr, where, WRAP: tl.constexpr):
+    """Numbers that say which of `size` elements is read; for one outside, an error is marked and
+    the first is read.  WRAP: negative ones count from the end."""
+    inside = (index >= (-size if WRAP else 0)) & (index < size)
+    bad = inside == 0
+    if mask is not None:
+        bad = bad & mask
+    report(flag_ptr, where, index, bad)
+    at = tl.where(index < 0, index + size, index)
+    return tl.where(inside, at, 0)

@@ -1,0 +1,157 @@
+"""The pass that puts written kernels in the place of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch._following.fusing.definitions import definition
+from tritorch._following.fusing.grouping import Grouping, Item
+from tritorch._following.fusing.kernels import Fused
+from tritorch._following.fusing.parts import parts_of, without_unread
+from tritorch._following.lowering import Lowered, lowered
+from tritorch._following.tape import Form, Note, Value
+
+TRIES = 6
+
+
+class FusedOp:
+    """What stands for a record where a kernel was written."""
+
+    is_view = False
+    kind = "fused"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def written_kernels(
+    calls: Sequence[Lowered], forms: list[Form], kept: set[int], exact: bool
+) -> list[Lowered]:
+    """The calls, with a written kernel in the place of those that one can compute.
+
+    exact: each result is rounded as eager rounds it, and only what has eager's bits is taken."""
+    if not any(_on_gpu(call, forms) for call in calls):
+        return list(calls)
+    found: list[Lowered] = []
+    stretch: list[Lowered] = []
+    for i, call in enumerate(calls):
+        if _is_barrier(call):
+            found += _fused(stretch, forms, _read_from(calls[i:], kept), exact)
+            found.append(call)
+            stretch = []
+        else:
+            stretch.append(call)
+    return found + _fused(stretch, forms, set(kept), exact)
+
+
+def _on_gpu(call: Lowered, forms: Sequence[Form]) -> bool:
+    return any(n >= 0 and forms[n].kind is _C.Array for n in call.results)
+
+
+def _is_barrier(call: Lowered) -> bool:
+    """Whether no call may pass it: it writes memory."""
+    return call.writes and call.note.form not in ("draw", "check")
+
+
+def _read_from(calls: Sequence[Lowered], kept: set[int]) -> set[int]:
+    return kept | {x.number for call in calls for x in call.args if type(x) is Value}
+
+
+def _fused(
+    calls: Sequence[Lowered], forms: list[Form], kept: set[int], exact: bool
+) -> list[Lowered]:  # fmt: skip
+    if len(calls) < 2:
+        return list(calls)
+    whole: set[int] = set()  # calls that are left as they are
+    parts: dict[int, list[Note]] = {}
+    read = _read_from(calls, kept)
+    for i, call in enumerate(calls):
+        made = None if exact else parts_of(call.note, forms, read)
+        if made is not None:
+            parts[i] = made
+    for _ in range(TRIES):
+        found, again = _tried(calls, parts, whole, forms, kept, exact)
+        if not again:
+            return found
+        whole |= again
+    return _tried(calls, {}, whole, forms, kept, exact)[0]
+
+
+def _tried(
+    calls: Sequence[Lowered], parts: dict[int, list[Note]], whole: set[int], forms: list[Form],
+    kept: set[int], exact: bool,
+) -> tuple[list[Lowered], set[int]]:  # fmt: skip
+    """The calls with kernels, and the calls whose parts are better left together."""
+    items: list[Item] = []
+    by_item: list[Any] = []  # the call, or the note of a part
+    drawn: tuple[int, ...] = ()
+    read = _read_from(calls, kept)
+    for i, call in enumerate(calls):
+        if i in parts and i not in whole:
+            for note in without_unread(parts[i], {n for n in call.results if n in read}):
+                items.append(Item(_reads(note.inputs), note.results, definition(note, forms), i))
+                by_item.append(note)
+            continue
+        known = None if call.writes else definition(call.note, forms)
+        if known is not None and exact and known.kind not in _EXACT:
+            known = None
+        if known is not None and len(call.args) > len(call.note.inputs) and any(
+            type(x) is Value for x in call.args[len(call.note.inputs) :]
+        ) and known.kind != "drop":  # fmt: skip
+            known = None  # a param that is computed
+        reads = _reads(call.args) + drawn * (call.note.form == "draw")
+        drawn = call.results if call.note.form == "draw" else drawn
+        items.append(Item(reads, call.results, known, i))
+        by_item.append(call)
+    alone: set[int] = set()
+    while True:
+        grouping = Grouping(items, forms, kept, alone)
+        units = grouping.run()
+        if units or not items:
+            break
+    again = set()
+    homes: dict[int, set[int]] = {}
+    for u, unit in enumerate(units):
+        for m in unit.members:
+            if type(by_item[m]) is Note and not (unit.group is None and _is_view(items[m])):
+                homes.setdefault(items[m].origin, set()).add(u)
+                if unit.group is None and not _is_view(items[m]):
+                    again.add(items[m].origin)
+    for origin, where in homes.items():
+        alone = {items[m].origin for u in where for m in units[u].members} == {origin}
+        if len(where) > 1 or alone:
+            again.add(origin)
+    if again:
+        return [], again
+    found: list[Lowered] = []
+    for unit in units:
+        if unit.group is None or len(unit.members) == 1:
+            found += [_as_call(by_item[m], forms) for m in unit.members]
+            continue
+        read = grouping.read_of(unit)
+        kernel = Fused(unit.group, read, exact)
+        note = Note(
+            "fused", FusedOp(kernel.name), tuple(map(Value, kernel.inputs)), (), kernel.results,
+            len(kernel.results) > 1,
+        )  # fmt: skip
+        found.append(Lowered(kernel, note.inputs, note.results, note, False))
+        for m in grouping.views_read(unit):
+            found.append(_as_call(by_item[m], forms))
+    return found, set()
+
+
+_EXACT = ("map", "cast", "view", "cat", "drop", "iota", "rows", "pick")
+
+
+def _is_view(item: Item) -> bool:
+    return item.definition is not None and item.definition.kind == "view"
+
+
+def _as_call(item: Any, forms: Sequence[Form]) -> Lowered:
+    return lowered(item, forms) if type(item) is Note else item
+
+
+def _reads(given: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(x.number for x in given if type(x) is Value)

@@ -1,0 +1,220 @@
+"""Which definitions become one kernel.
+
+Each joins the kernels that make what it reads, as far as all then share a space and no other call
+stands between: what a kernel needs is there before it starts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tritorch._following.fusing.definitions import Definition
+from tritorch._following.fusing.groups import Group
+from tritorch._following.tape import Form, Value
+
+MOST = 96  # definitions of a kernel
+
+
+class Item(NamedTuple):
+    """A call, or a part of one."""
+
+    reads: tuple[int, ...]
+    results: tuple[int, ...]
+    definition: Definition | None
+    origin: int  # the call that it is, or is a part of
+
+
+class _Unit:
+    """What is computed together: a group, or a call by itself."""
+
+    def __init__(self, place: int) -> None:
+        self.members = [place]
+        self.mask = 1 << place
+        self.after = 0  # the items on which it depends, as a mask
+        self.group: Group | None = None
+
+
+class Grouping:
+    """Items, and the units that they become."""
+
+    def __init__(
+        self, items: Sequence[Item], forms: Sequence[Form], kept: set[int], alone: set[int]
+    ) -> None:
+        """alone: values that are not to be left in memory by a kernel of other columns."""
+        self.items, self.forms, self.kept = items, forms, kept
+        self.alone = alone
+        self.makers: dict[int, int] = {}  # of values, items
+        self.readers: dict[int, list[int]] = {}
+        for i, item in enumerate(items):
+            for number in item.results:
+                self.makers.setdefault(number, i)
+            for number in item.reads:
+                self.readers.setdefault(number, []).append(i)
+        self.units: list[_Unit] = []
+        self.unit: dict[int, _Unit] = {}
+
+    def run(self) -> list[_Unit]:
+        """The units, each after those that it depends on; none if some value was left in memory
+        that cannot be: those are `alone` then."""
+        for i, item in enumerate(self.items):
+            if item.definition is None or not self._joins(i, item.definition):
+                self._stands_alone(i, item.definition)
+        unfit = [n for u in self.units if u.group for n in u.group.unfit(self.read_of(u))]
+        self.alone |= set(unfit)
+        if unfit:
+            return []
+        for unit in self.units:
+            if unit.group is not None and not unit.group.fits(self.read_of(unit)):
+                raise AssertionError("a kernel cannot be written")
+        return self._ordered()
+
+    # ---- dependence
+
+    def _before(self, i: int) -> list[_Unit]:
+        """The units that make what an item reads."""
+        makers = {self.makers[n] for n in self.items[i].reads if n in self.makers}
+        return list(dict.fromkeys(self.unit[m] for m in makers if m in self.unit and m != i))
+
+    def _stands_alone(self, i: int, d: Definition | None) -> None:
+        unit = _Unit(i)
+        self._depend(unit, self._before(i))
+        self.units.append(unit)
+        self.unit[i] = unit
+        if d is not None and d.kind != "view":
+            for rows in self._rows([d]):
+                group = Group([d], rows, self.forms)
+                if group.fits({d.result}):
+                    unit.group = group
+                    return
+
+    def _depend(self, unit: _Unit, before: Sequence[_Unit]) -> None:
+        """A unit depends on others, and what depends on it does too."""
+        for other in before:
+            if other is not unit:
+                unit.after |= other.mask | other.after
+        for each in self.units:
+            if each is not unit and each.after & unit.mask:
+                each.after |= unit.after | unit.mask
+
+    # ---- joining
+
+    def _joins(self, i: int, d: Definition) -> bool:
+        """Whether a definition becomes part of the units that make what it reads."""
+        before = self._before(i)
+        near = [unit for unit in before if unit.group is not None]
+        near.sort(key=lambda unit: -max(unit.members))
+        choices = [near] if len(near) > 1 else []
+        choices += [[unit] for unit in near]
+        return any(self._join(i, d, chosen, before) for chosen in choices)
+
+    def _join(self, i: int, d: Definition, chosen: list[_Unit], before: list[_Unit]) -> bool:
+        mask = sum(unit.mask for unit in chosen)
+        for unit in chosen:
+            others = [u for m in unit.members for u in self._before(m)] + before
+            if any(u not in chosen and u.after & mask for u in others):
+                return False
+        members = sorted(m for unit in chosen for m in unit.members) + [i]
+        definitions = [d for m in members if (d := self.items[m].definition) is not None]
+        if len(definitions) > MOST:
+            return False
+        # Who comes later may yet join, and need nothing in memory.
+        read = self._read([m for m in members if self._is_settled(m, i)], members)
+        for rows in self._rows(definitions, [u.group.rows for u in chosen if u.group]):
+            group = Group(definitions, rows, self.forms)
+            if group.fits(read):
+                break
+        else:
+            return False
+        target = chosen[0]
+        target.group, target.members, target.mask = group, members, mask | 1 << i
+        for unit in chosen:
+            target.after |= unit.after
+        target.after &= ~target.mask
+        for m in members:
+            self.unit[m] = target
+        self.units = [u for u in self.units if u is target or u not in chosen]
+        self._depend(target, [u for u in before if u not in chosen])
+        return True
+
+    def _is_settled(self, m: int, i: int) -> bool:
+        """Whether an item's result is needed in memory for sure, when items before i are placed."""
+        (number,) = self.items[m].results
+        if number in self.kept or number in self.alone:
+            return True
+        return any(r < i and r not in self.unit[m].members for r in self.readers.get(number, ())
+                   ) if m in self.unit else False  # fmt: skip
+
+    def _read(self, shown: Sequence[int], members: Sequence[int]) -> set[int]:
+        """What has to be in memory for others to read some of the results of members."""
+        found = set()
+        for m in self._shown(shown, members):
+            (number,) = self.items[m].results
+            while (d := self.items[m].definition) is not None and d.kind == "view":
+                (number,) = d.reads
+                if number not in self.makers or self.makers[number] not in members:
+                    break
+                m = self.makers[number]
+            else:
+                found.add(number)
+        return found
+
+    def _shown(self, some: Sequence[int], members: Sequence[int]) -> list[int]:
+        """Of some items, those whose results are read outside of members."""
+        inside = set(members)
+        return [
+            m for m in some
+            if any(
+                n in self.kept or any(r not in inside for r in self.readers.get(n, ()))
+                for n in self.items[m].results
+            )
+        ]  # fmt: skip
+
+    def views_read(self, unit: _Unit) -> list[int]:
+        """The views among a unit's items that others read, and those that they are views of."""
+        found: set[int] = set()
+        for m in self._shown(unit.members, unit.members):
+            while (d := self.items[m].definition) is not None and d.kind == "view":
+                found.add(m)
+                (number,) = d.reads
+                if self.makers.get(number) not in unit.members:
+                    break
+                m = self.makers[number]
+        return sorted(found)
+
+    def _rows(self, definitions: Sequence[Definition], known: Sequence[int] = ()) -> list[int]:
+        """So many rows their space may have."""
+        wanted = {n for n in known if n > 1}
+        for d in definitions:
+            if d.kind == "reduce":
+                x = d.operands[0]
+                assert type(x) is Value
+                wanted.add(math.prod(self.forms[x.number].shape) // d.what[1])
+            elif d.kind == "column":
+                wanted.add(d.what[1])
+        if len(wanted) > 1:
+            return []
+        return sorted(wanted) or [1]
+
+    # ---- order
+
+    def _ordered(self) -> list[_Unit]:
+        """By their last item, each after those that it depends on."""
+        waiting = sorted(self.units, key=lambda unit: max(unit.members))
+        found: list[_Unit] = []
+        done = 0
+        while waiting:
+            for place, unit in enumerate(waiting):
+                if not unit.after & ~done:
+                    break
+            else:
+                raise AssertionError("kernels wait for each other")
+            found.append(waiting.pop(place))
+            done |= unit.mask
+        return found
+
+    def read_of(self, unit: _Unit) -> set[int]:
+        """What others read of a unit's results."""
+        return self._read(unit.members, unit.members)
+

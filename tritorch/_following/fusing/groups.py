@@ -1,0 +1,120 @@
+"""A group: definitions that one kernel computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from tritorch._following.fusing import spaces
+from tritorch._following.fusing.definitions import Definition
+from tritorch._following.tape import Form, Value
+
+WIDEST = 1 << 14  # columns of a row that a program holds
+MOST_INPUTS = 24
+MOST_OUTPUTS = 64
+_HOLDING = ("reduce", "column")
+_SPREAD = ("map", "cast")
+
+
+class Group:
+    """Definitions in one space, and where each value of them lies in it."""
+
+    def __init__(
+        self, definitions: Sequence[Definition], rows: int, forms: Sequence[Form]
+    ) -> None:  # fmt: skip
+        self.definitions = list(definitions)
+        self.rows, self.forms = rows, forms
+        self.made = {d.result: d for d in self.definitions}
+        self.columns = 1  # of what is stored or reduced
+
+    @property
+    def holds(self) -> bool:
+        """Whether a program holds rows as a whole."""
+        return self.rows > 1 or any(d.kind in _HOLDING for d in self.definitions)
+
+    @property
+    def inputs(self) -> list[int]:
+        """The values that it reads and does not make."""
+        given = dict.fromkeys(n for d in self.definitions for n in d.reads)
+        return [n for n in given if n not in self.made]
+
+    def outputs(self, read: Iterable[int]) -> list[int]:
+        """Of its values, those that others read."""
+        wanted = set(read)
+        return [d.result for d in self.definitions if d.result in wanted]
+
+    def fits(self, read: Iterable[int]) -> bool:
+        """Whether a kernel can compute it; read: values that it must leave in memory."""
+        stored = [self.made[n] for n in self.outputs(read)]
+        if len(self.inputs) > MOST_INPUTS or len(stored) > MOST_OUTPUTS:
+            return False
+        return all(self._lies(d) for d in self.definitions) and self._ends(stored)
+
+    def unfit(self, read: Iterable[int]) -> list[int]:
+        """Of the values that it must leave in memory, those that do not have its columns."""
+        reduced = [self._wide(self.forms[d.operands[0].number].shape) for d in self._holding]
+        stored = {n: self._wide(self.made[n].shape) for n in self.outputs(read)
+                  if self.made[n].kind != "column"}  # fmt: skip
+        columns = max([*reduced, *stored.values()], default=1)
+        return [n for n, wide in stored.items() if wide not in (1, columns)]
+
+    def _wide(self, shape: tuple[int, ...]) -> int:
+        return spaces.columns(shape, self.rows) or -1
+
+    @property
+    def _holding(self) -> list[Definition]:
+        return [d for d in self.definitions if d.kind in _HOLDING]
+
+    def _lies(self, d: Definition) -> bool:
+        if d.kind != "column" and spaces.columns(d.shape, self.rows) is None:
+            return d.kind in _SPREAD  # for each that reads it, in that one's shape
+        return all(self._reaches(d, i) for i, x in enumerate(d.operands) if type(x) is Value)
+
+    def _reaches(self, d: Definition, i: int) -> bool:
+        """Whether a definition finds the elements of an operand."""
+        number, rows = d.operands[i].number, self.rows
+        form, inside = self.forms[number], self.made.get(number)
+        if form.kind is int:
+            return True
+        if inside is not None and inside.kind == "column":
+            return False  # it is known when the kernel is done
+        at = spaces.split(form.shape, rows)
+        if d.kind in _HOLDING:
+            count = rows if d.kind == "column" else math.prod(form.shape) // d.what[1]
+            return spaces.columns(form.shape, rows) is not None and count == rows
+        if d.kind == "cat":
+            return at is not None and at == spaces.split(d.shape, rows) and d.what >= at
+        if d.kind == "rows":
+            return inside is None if i == 0 else at is not None and self._tables(d)
+        if d.kind == "pick":
+            return at is not None and (i == 0 or spaces.columns(form.shape, rows) == 1)
+        if d.kind == "view":
+            offset, strides = d.what
+            return inside is not None and (
+                spaces.seen(form.shape, d.shape, strides, offset, rows) is not None
+            )
+        return self._spreads(number, d.shape)
+
+    def _spreads(self, number: int, shape: tuple[int, ...]) -> bool:
+        """Whether a value is found for the places of a shape that it broadcasts to."""
+        form, inside = self.forms[number], self.made.get(number)
+        if form.kind is int:
+            return True
+        if inside is None:
+            return spaces.outside(form.shape, form.strides, shape, self.rows) is not None
+        if spaces.own(form.shape, shape, self.rows) is not None:
+            return True
+        return inside.kind in _SPREAD and all(self._spreads(n, shape) for n in inside.reads)
+
+    def _tables(self, d: Definition) -> bool:
+        """Whether rows of a table are whole in the columns."""
+        found = spaces.columns(d.shape, self.rows)
+        return found is not None and found % d.shape[-1] == 0
+
+    def _ends(self, stored: Sequence[Definition]) -> bool:
+        """Whether all that is stored or reduced has the columns of the group, or one."""
+        shapes = [d.shape for d in stored if d.kind != "column"]
+        shapes += [self.forms[d.operands[0].number].shape for d in self._holding]
+        wide = {self._wide(shape) for shape in shapes} - {1}
+        self.columns = max(wide, default=1)
+        return len(wide) <= 1 and -1 not in wide and (not self.holds or self.columns <= WIDEST)

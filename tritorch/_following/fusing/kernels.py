@@ -1,0 +1,153 @@
+"""Launches of kernels that were written for a group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tritorch import _C
+from tritorch._following.fusing.groups import Group
+from tritorch._following.fusing.writing import Written, held, type_text, written
+from tritorch._triton.kernel import written_kernel
+from tritorch.gpu import errors
+from tritorch.gpu.layout import LONG, block_size, float_bits
+
+_OUTSIDE = "index {value} is out of bounds for dimension {0} with size {1}"
+ELEMENTS = 2048  # of a program that holds rows
+PROGRAMS = 256  # that sum columns, at most
+
+
+def tile(group: Group) -> dict[str, int]:
+    """Sizes and warps of a group's programs: of the space and the functions alone."""
+    if not group.holds:
+        long = any(d.kind == "map" and d.what[0] in LONG for d in group.definitions)
+        block, warps = (256, 4) if long else block_size(group.columns)
+        return {"BLOCK": block, "num_warps": warps}
+    width = max(4, 1 << (group.columns - 1).bit_length())
+    rows = 1
+    while rows * width < ELEMENTS and rows < group.rows:
+        rows *= 2
+    warps = 1
+    while warps * 512 < rows * width and warps < 16:
+        warps *= 2
+    return {"ROWS": rows, "WIDTH": width, "num_warps": warps}
+
+
+class Fused:
+    """A group's kernel, as a function of arrays and numbers."""
+
+    def __init__(self, group: Group, read: set[int], exact: bool) -> None:
+        self.group = group
+        self.kernel: Written = written(group, read, exact)
+        self.name = self.kernel.name
+        self.inputs = (*self.kernel.arrays, *dict.fromkeys(n.value for n in self.kernel.numbers))
+        self.results = (*self.kernel.outputs, *self.kernel.sums)
+        self.launch = written_kernel(self.kernel.source)
+        self.options: dict[str, Any] = tile(group)
+        if exact:
+            self.options["enable_fp_fusion"] = False
+        places = {number: i for i, number in enumerate(self.inputs)}
+        self._n_arrays = len(self.kernel.arrays)
+        self._numbers = [(places[n.value], n.as_bits) for n in self.kernel.numbers]
+        forms = [group.forms[n] for n in self.kernel.outputs]
+        self._made = [(form.shape, form.strides, form.dtype) for form in forms]
+        self._grid = (self._blocks(),)
+        self._add_up = _AddUp(group, self.kernel.sums, self._grid[0]) if self.kernel.sums else None
+
+    def _blocks(self) -> int:
+        group = self.group
+        if not group.holds:
+            return -(-group.columns // self.options["BLOCK"])
+        blocks = -(-group.rows // self.options["ROWS"])
+        return min(blocks, PROGRAMS) if self.kernel.sums else blocks
+
+    @property
+    def launches(self) -> int:
+        """How many kernels it launches."""
+        return 1 if self._add_up is None else 2
+
+    def bytes(self) -> int:
+        """What it reads and writes, once each."""
+        forms = self.group.forms
+        total = 0
+        for number in (*self.kernel.arrays, *self.results):
+            form = forms[number]
+            size = math.prod(n for n, s in zip(form.shape, form.strides) if s or n == 1)
+            total += size * form.dtype.itemsize
+        return total
+
+    def __call__(self, *given: Any) -> Any:
+        arrays = given[: self._n_arrays]
+        device = arrays[0].device_index
+        numbers = [
+            float_bits(float(given[i])) if as_bits else _signed(given[i])
+            for i, as_bits in self._numbers
+        ]
+        outs = [_C.empty_strided(*made, device) for made in self._made]
+        parts: Sequence[Any] = ()
+        if self._add_up is not None:
+            parts = self._add_up.parts(device)
+        marks: Sequence[Any] = ()
+        if self.kernel.marks is not None:
+            name, dim, size = self.kernel.marks
+            marks = errors.mark(device, name, _OUTSIDE, (dim, size))
+        self.launch(self._grid, *arrays, *numbers, *outs, *parts, *marks, **self.options)
+        if self._add_up is not None:
+            outs += self._add_up(parts, device)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >= 1 << 63 else int(number)
+
+
+class _AddUp:
+    """The second kernel of sums of columns: it adds up what programs have left."""
+
+    def __init__(self, group: Group, sums: Sequence[int], programs: int) -> None:
+        forms = [group.forms[number] for number in sums]
+        self.made = [(form.shape, form.strides, form.dtype) for form in forms]
+        self.kept = [((programs, group.columns), held(form.dtype)) for form in forms]
+        rows = 1 << (programs - 1).bit_length()
+        width = min(max(16, 1 << (group.columns - 1).bit_length()), max(16, 4096 // rows))
+        self.grid = (-(-group.columns // width),)
+        self.launch = written_kernel(_add_up(forms, programs, group.columns))
+        self.options = {"ROWS": rows, "WIDTH": width, "num_warps": 4}
+
+    def parts(self, device: int) -> list[Any]:
+        """Where programs leave their sums."""
+        return [_C.empty(shape, kind, device) for shape, kind in self.kept]
+
+    def __call__(self, parts: Sequence[Any], device: int) -> list[Any]:
+        outs = [_C.empty_strided(*made, device) for made in self.made]
+        self.launch(self.grid, *parts, *outs, **self.options)
+        return outs
+
+
+def _add_up(forms: Sequence[Any], programs: int, columns: int) -> str:
+    lines = []
+    for i, form in enumerate(forms):
+        lines.append(f"part_{i} = tl.load(sum{i}_ptr + row * {columns} + col, mask=mask, other=0)")
+        total = f"convert(tl.sum(part_{i}, 0, keep_dims=True), {type_text(form.dtype)})"
+        lines.append(f"tl.store(y{i}_ptr + col, {total}, mask=col < {columns})")
+    parameters = [f"sum{i}_ptr" for i in range(len(forms))] + [f"y{i}_ptr" for i in range(len(forms))]
+    return _ADD_UP.format(
+        parameters=", ".join(parameters), programs=programs, columns=columns,
+        lines="\n".join(f"    {line}" for line in lines),
+    )  # fmt: skip
+
+
+_ADD_UP = '''import triton
+import triton.language as tl
+
+from tritorch.kernels.copy import convert
+
+
+@triton.jit
+def fused_add_up({parameters}, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    row = tl.arange(0, ROWS)[:, None]
+    col = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)[None, :]
+    mask = (row < {programs}) & (col < {columns})
+{lines}
+'''

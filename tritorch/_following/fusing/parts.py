@@ -1,0 +1,82 @@
+"""A fused record's call as calls of smaller ones, for kernels that are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tritorch import _C
+from tritorch._following.described import describing
+from tritorch._following.tape import Form, Note, Tape, Value
+from tritorch.core.device import PretendedDevice, device
+from tritorch.core.dispatching import noting
+from tritorch.core.meta import MetaArray
+from tritorch._following import described
+
+MOST = 40  # calls
+
+
+def parts_of(note: Note, forms: list[Form], read: set[int]) -> list[Note] | None:
+    """The calls of a record's parts, with the forms of what they make at the end of `forms`; None
+    if it has none.  read: values of which somebody reads."""
+    op = note.op
+    if note.form != "call" or op.parts is None or any(type(x) is Value for x in note.params):
+        return None
+    if not all(x is None or type(x) is Value for x in note.inputs):
+        return None
+    if "gpu" in vars(op) and getattr(op.gpu, "__name__", "") == "of_arrays":
+        return None  # a program has replaced it
+    tape = Tape()
+    given = {}
+    with describing():
+        where = PretendedDevice(device("cuda", 0), described._describing)
+        tensors = []
+        for x in note.inputs:
+            if x is None:
+                tensors.append(None)
+                continue
+            form = forms[x.number]
+            if form.kind is not _C.Array:
+                return None
+            twin = _C.wrap(MetaArray(form.shape, form.dtype, form.strides, where))
+            given[tape.number(twin._array)] = x.number
+            tensors.append(twin)
+        before = _C.set_grad_enabled(False)
+        try:
+            with noting(tape.note):
+                results = op.parts(*tensors, *note.params)
+        finally:
+            _C.set_grad_enabled(before)
+    if results is NotImplemented or tape.unfit or len(tape.notes) > MOST:
+        return None
+    results = results if isinstance(results, tuple) else (results,)
+    numbers = dict(given)
+    for wanted, result in zip(note.results, results):
+        if wanted not in read:
+            continue
+        known = tape.known(result._array)
+        if known is None or known in numbers:
+            return None  # it is an input, or what another result is
+        numbers[known] = wanted
+    for number, form in enumerate(tape.forms):
+        if number not in numbers:
+            numbers[number] = len(forms)
+            forms.append(form._replace(kind=_C.Array))
+    return [_renamed(part, numbers) for part in tape.notes]
+
+
+def _renamed(note: Note, numbers: dict[int, int]) -> Note:
+    move = lambda x: Value(numbers[x.number]) if type(x) is Value else x
+    return note._replace(
+        inputs=tuple(map(move, note.inputs)),
+        results=tuple(numbers[n] if n >= 0 else n for n in note.results),
+    )
+
+
+def without_unread(parts: Sequence[Note], read: set[int]) -> list[Note]:
+    """Parts whose results somebody reads."""
+    found = []
+    for note in reversed(parts):
+        if any(n in read for n in note.results):
+            found.append(note)
+            read.update(x.number for x in note.inputs if type(x) is Value)
+    return found[::-1]

@@ -1,0 +1,561 @@
+"""The source of a group's kernel: Triton as a person would write it.
+
+Without reductions a program computes BLOCK elements (`at`); else ROWS rows (`row`) of all columns
+(`col`, in a tile of WIDTH).  A value is computed where it is asked for: of most there is one line, of
+one that a view shows in another place, another.  Sums of columns are made by as many programs as
+there are, each of which goes through rows, and are added up by a second kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tritorch._following.fusing import spaces
+from tritorch._following.fusing.definitions import Definition
+from tritorch._following.fusing.groups import Group
+from tritorch._following.fusing.spaces import Walk
+from tritorch._following.tape import Form, Value
+from tritorch._triton import names
+from tritorch.core import dtype as dtypes
+from tritorch.core.dtype import dtype as Dtype
+
+_NARROW = ("float16", "bfloat16")
+
+
+class Place(NamedTuple):
+    """Where elements are asked for: the texts of their row and column, and which there are."""
+
+    row: str
+    col: str
+    row_mask: str
+    col_mask: str
+    columns: int
+    plain: bool = True  # whether columns are those of the kernel, in their order
+
+
+class Word(NamedTuple):
+    """A name in the source, and what it holds."""
+
+    text: str
+    kind: Dtype
+    by_row: bool
+    by_col: bool
+
+
+class Number(NamedTuple):
+    """An argument that is a number: a value, as a float's bits or as an integer."""
+
+    value: int
+    as_bits: bool
+
+
+class Written(NamedTuple):
+    """A kernel's source, and what it is launched with."""
+
+    source: str
+    name: str
+    arrays: tuple[int, ...]  # values that it reads
+    numbers: tuple[Number, ...]
+    outputs: tuple[int, ...]  # values that it makes
+    sums: tuple[int, ...]  # of those, sums of columns
+    marks: tuple[str, int, int] | None  # a record, a dim and its size: what an index may be outside
+
+
+def held(kind: Dtype) -> Dtype:
+    """What an element is held as: narrow floats are float32."""
+    return dtypes.float32 if kind.name in _NARROW else kind
+
+
+def type_text(kind: Dtype) -> str:
+    """A dtype, as Triton writes it."""
+    return f"tl.{names.element_type(kind.name).name}"
+
+
+def number_text(x: Any, kind: Dtype) -> str:
+    """A number, as of a dtype."""
+    if kind.is_floating_point:
+        x = float(x)
+        return repr(x) if math.isfinite(x) else f'float("{x}")'
+    if kind is dtypes.bool_:
+        return repr(bool(x))
+    bits = 8 * kind.itemsize
+    x = int(x) % (1 << bits)
+    return repr(x - (1 << bits) if kind.is_signed and x >> (bits - 1) else x)
+
+
+def written(group: Group, read: set[int], exact: bool) -> Written:
+    """The kernel of a group; read: what it leaves in memory; exact: it rounds where eager does."""
+    return _Source(group, exact).written(group.outputs(read))
+
+
+class _Source:
+    def __init__(self, group: Group, exact: bool) -> None:
+        self.group, self.exact = group, exact
+        self.forms: Sequence[Form] = group.forms
+        self.lines: list[str] = []
+        self.known: dict[Any, Word] = {}
+        self.texts: dict[str, str] = {}
+        self.used: dict[str, set[str]] = {}  # functions of kernels/, by file
+        self.names: dict[str, int] = {}
+        self.arrays: dict[int, str] = {}
+        self.numbers: dict[Number, str] = {}
+        self.marks: tuple[str, int, int] | None = None
+        rows, cols = group.rows, group.columns
+        self.tiled = group.holds
+        self.row_place = Place("row", "", "row_mask" if rows > 1 else "", "", 1)
+        self.place = (
+            Place("row", "col", self.row_place.row_mask, "col_mask", cols)
+            if self.tiled
+            else Place("", "at", "", "mask", cols)
+        )
+
+    # ---- lines and names
+
+    def function(self, name: str, file: str = "pointwise") -> str:
+        self.used.setdefault(file, set()).add(name)
+        return name
+
+    def new(self, stem: str) -> str:
+        stem = stem.strip("_")
+        self.names[stem] = self.names.get(stem, 0) + 1
+        return f"{stem}_{self.names[stem]}"  # `add_1`: a function may be named `add`
+
+    def line(self, stem: str, text: str, kind: Dtype, *of: Word) -> Word:
+        """What a text computes, under a name; under its first one, if it was written before."""
+        name = self.texts.get(text)
+        if name is None:
+            name = self.texts[text] = self.new(stem)
+            self.lines.append(f"{name} = {text}")
+        return Word(name, kind, any(w.by_row for w in of), any(w.by_col for w in of))
+
+    def pointer(self, number: int) -> str:
+        return self.arrays.setdefault(number, f"x{len(self.arrays)}_ptr")
+
+    def number(self, number: int, kind: Dtype | None) -> str:
+        key = Number(number, kind is not None and kind.is_floating_point)
+        return self.numbers.setdefault(key, f"n{len(self.numbers)}")
+
+    def said(self, word: Word, kind: Dtype) -> str:
+        """A word, as of a type that is computed in."""
+        if word.kind is kind:
+            return word.text
+        key = ("as", word.text, kind)
+        if key not in self.known:
+            self.function("convert", "copy")
+            text = f"convert({word.text}, {type_text(kind)})"
+            self.known[key] = self.line(f"{word.text}_{_SHORT[kind.name]}", text, kind, word)
+        return self.known[key].text
+
+    # ---- places
+
+    def moved(self, place: Place, along: Walk | None) -> Place:
+        """The place in an operand, whose columns are walked through."""
+        assert along is not None
+        if along.is_same and along.size == place.columns:
+            return place
+        if not self.tiled or place.col:
+            if along.is_still and self.tiled and along.offset == 0:
+                return self.row_place
+            key = ("walk", place.col, along)
+            if key not in self.known:
+                text = along.at(place.col)
+                self.known[key] = self.line("at", text, dtypes.int32)
+            columns = along.offset + sum((n - 1) * s for n, s in along.dims) + 1
+            return place._replace(col=self.known[key].text, columns=columns, plain=False)
+        return place
+
+    def masked(self, place: Place, by_row: bool, by_col: bool) -> str:
+        given = [place.row_mask] * by_row + [place.col_mask] * by_col
+        given = [x for x in given if x]
+        return " & ".join(given)
+
+    # ---- values
+
+    def value(self, x: Any, shape: tuple[int, ...], place: Place, kind: Dtype) -> str:
+        """An operand's element for the elements of a value of a shape, as a type."""
+        if type(x) is not Value:
+            self.function("constant", "fused")
+            return f"constant({number_text(x, kind)}, {type_text(kind)})"
+        return self.said(self.element(x.number, shape, place, kind), kind)
+
+    def element(
+        self, number: int, shape: tuple[int, ...], place: Place, kind: Dtype | None = None
+    ) -> Word:
+        """A value's element, for a place in a value of a shape that it broadcasts to."""
+        form = self.forms[number]
+        if form.kind is int:
+            name = self.number(number, kind)
+            if kind is None or not kind.is_floating_point:
+                return Word(name, dtypes.int64, False, False)
+            self.function("number", "softmax")
+            key = ("number", name, kind)
+            if key not in self.known:
+                text = f"number({name}, {type_text(kind)})"
+                self.known[key] = self.line(f"{name}_value", text, kind)
+            return self.known[key]
+        d = self.group.made.get(number)
+        if d is None:
+            return self.load(number, shape, place)
+        along = spaces.own(form.shape, shape, self.group.rows)
+        if along is None:  # its elements are computed in the places of who reads them
+            return self.computed(d._replace(shape=shape), place)
+        return self.computed(d, self.moved(place, along))
+
+    def load(self, number: int, shape: tuple[int, ...], place: Place) -> Word:
+        """An element of an array from outside."""
+        form = self.forms[number]
+        found = spaces.outside(form.shape, form.strides, shape, self.group.rows)
+        assert found is not None
+        by_row, by_col = found
+        key = ("load", number, found, place)
+        if key in self.known:
+            return self.known[key]
+        terms = []
+        rowed, coled = not by_row.is_still, not by_col.is_still and bool(place.col)
+        if rowed:
+            terms.append(by_row.at(place.row))
+        if coled:
+            terms.append(by_col.at(place.col))
+        pointer = self.pointer(number)
+        at = " + ".join([pointer, *terms])
+        mask = self.masked(place, rowed, coled)
+        options = f", mask={mask}, other=0" if mask else ""
+        word = self.line(pointer.removesuffix("_ptr"), f"tl.load({at}{options})", form.dtype)
+        word = word._replace(by_row=rowed, by_col=coled)
+        self.known[key] = word
+        return word
+
+    def computed(self, d: Definition, place: Place) -> Word:
+        """A value of the group in a place."""
+        if self.tiled and place.col and spaces.columns(d.shape, self.group.rows) == 1:
+            place = self.row_place
+        key = (d.result, d.shape, place)
+        if key not in self.known:
+            word = getattr(self, f"_{d.kind}")(d, place)
+            self.known[key] = self.rounded(d, word)
+        return self.known[key]
+
+    def rounded(self, d: Definition, word: Word) -> Word:
+        """A result as of its dtype; a narrow one is rounded where eager would, and a cast always."""
+        kind = held(d.dtype)
+        if word.kind is not kind and not (d.kind in ("view", "cat", "rows", "pick")):
+            word = word._replace(text=self.said(word, kind), kind=kind)
+        if d.dtype.name in _NARROW and word.kind is dtypes.float32:
+            if d.kind == "cast" or (self.exact and d.kind in ("map", "reduce", "drop")):
+                self.function("convert", "copy")
+                text = f"convert({word.text}, {type_text(d.dtype)})"
+                return self.line(f"{word.text}_{_SHORT[d.dtype.name]}", text, d.dtype, word)
+        return word
+
+    # ---- kinds of definitions
+
+    def _operands(self, d: Definition, place: Place, kind: Dtype) -> tuple[list[str], list[Word]]:
+        texts, words = [], []
+        masks = d.what[2] if d.kind == "map" else 0
+        for i, x in enumerate(d.operands):
+            wanted = kind
+            if i < masks and type(x) is Value:
+                words.append(self.element(x.number, d.shape, place))
+                texts.append(words[-1].text)
+                continue
+            texts.append(self.value(x, d.shape, place, wanted))
+            if type(x) is Value:
+                words.append(self.element(x.number, d.shape, place, wanted))
+        return texts, words
+
+    def _map(self, d: Definition, place: Place) -> Word:
+        name, compute, _ = d.what
+        kind = held(compute)
+        texts, words = self._operands(d, place, kind)
+        text = f"{self.function(name)}({', '.join(texts)})"
+        made = dtypes.bool_ if d.dtype is dtypes.bool_ and name in _PREDICATES else kind
+        if made is not kind or not kind.is_floating_point:
+            self.function("convert", "copy")
+            made = held(d.dtype)
+            text = f"convert({text}, {type_text(made)})"
+        elif d.dtype is dtypes.bool_:
+            made = dtypes.bool_
+            self.function("convert", "copy")
+            text = f"convert({text}, tl.int1)"
+        return self.line(d.name, text, made, *words)
+
+    def _cast(self, d: Definition, place: Place) -> Word:
+        x = d.operands[0]
+        word = self.element(x.number, d.shape, place)
+        return word._replace(text=self.said(word, held(d.dtype)), kind=held(d.dtype))
+
+    def _view(self, d: Definition, place: Place) -> Word:
+        base = d.operands[0].number
+        offset, strides = d.what
+        along = spaces.seen(
+            self.forms[base].shape, d.shape, strides, offset, self.group.rows
+        )  # fmt: skip
+        return self.computed(self.group.made[base], self.moved(place, along))
+
+    def _cat(self, d: Definition, place: Place) -> Word:
+        rows = self.group.rows
+        at = spaces.split(d.shape, rows) or 0
+        inner = math.prod(d.shape[d.what + 1 :])
+        whole = d.shape[d.what] * inner
+        outer = place.columns // whole if place.plain else math.prod(d.shape[at : d.what])
+        within = self.line("within", f"{place.col} % {whole}", dtypes.int32).text if outer > 1 else (
+            place.col
+        )  # fmt: skip
+        start, word = 0, None
+        for x in d.operands:
+            form = self.forms[x.number]
+            size = form.shape[d.what] * inner
+            text = within if not start else f"{within} - {start}"
+            if outer > 1:
+                text = f"{place.col} // {whole} * {size} + {text}"
+            part = self.line("place", text, dtypes.int32).text
+            inside = [f"({within} >= {start})"] * (start > 0)
+            inside += [f"({within} < {start + size})"] * (start + size < whole)
+            chosen = self.line("inside", " & ".join(inside) or f"{within} >= 0", dtypes.bool_).text
+            mask = f"({place.col_mask} & {chosen})" if place.col_mask else chosen
+            here = place._replace(
+                col=part, col_mask=mask, plain=False, columns=math.prod(form.shape[at:])
+            )
+            one = self.element(x.number, form.shape, here)
+            kind = held(d.dtype)
+            said = self.said(one, kind)
+            if word is None:
+                word = Word(said, kind, one.by_row, True)
+            else:
+                word = self.line(
+                    "joined", f"tl.where({chosen}, {said}, {word.text})", kind, word, one
+                )
+            start += size
+        assert word is not None
+        return word._replace(by_row=True, by_col=True)
+
+    def _index(
+        self, d: Definition, number: int, place: Place, dim: int, size: int, wraps: bool
+    ) -> Word:
+        """A number that says where to read: inside of so many, else an error is marked."""
+        word = self.element(number, self.forms[number].shape, place)
+        mask = self.masked(place, word.by_row, word.by_col)
+        self.marks = self.marks or (d.name, dim, size)
+        self.function("checked", "fused")
+        text = f"checked({word.text}, {size}, {mask or None}, flag_ptr, where, {wraps})"
+        return self.line("index", text, word.kind, word)
+
+    def _rows(self, d: Definition, place: Place) -> Word:
+        table, index = (x.number for x in d.operands)
+        form = self.forms[table]
+        width = d.shape[-1]
+        at = spaces.split(d.shape, self.group.rows) or 0
+        lead = d.shape[at:-1]
+        own = place
+        if math.prod(lead) > 1 or not self.tiled:
+            key = ("walk", place.col, "index", width)
+            if key not in self.known:
+                self.known[key] = self.line("place", f"{place.col} // {width}", dtypes.int32)
+            own = place._replace(
+                col=self.known[key].text, columns=math.prod(lead), plain=False
+            )  # fmt: skip
+        else:
+            own = self.row_place
+        chosen = self._index(d, index, own, 0, form.shape[0], True)
+        across = "" if width == 1 else f" + {self._within(place, width, form.strides[1])}"
+        pointer = self.pointer(table)
+        where = f"{pointer} + {chosen.text} * {form.strides[0]}{across}"
+        mask = self.masked(place, chosen.by_row, True)
+        options = f", mask={mask}, other=0" if mask else ""
+        word = self.line(pointer.removesuffix("_ptr"), f"tl.load({where}{options})", form.dtype)
+        return word._replace(by_row=chosen.by_row, by_col=True)
+
+    def _within(self, place: Place, width: int, stride: int) -> str:
+        text = place.col if place.columns == width else f"{place.col} % {width}"
+        return text if stride == 1 else f"({text}) * {stride}"
+
+    def _pick(self, d: Definition, place: Place) -> Word:
+        base, index = (x.number for x in d.operands)
+        form = self.forms[base]
+        own = self.row_place
+        chosen = self._index(d, index, own, len(form.shape) - 1, form.shape[-1], False)
+        here = own._replace(
+            col=chosen.text, columns=form.shape[-1], plain=False, col_mask=own.row_mask
+        )  # fmt: skip
+        word = self.element(base, form.shape, here)
+        return word._replace(by_row=True, by_col=False)
+
+    def _drop(self, d: Definition, place: Place) -> Word:
+        x, seed, offset = d.operands
+        kind = held(d.dtype)
+        word = self.element(x.number, d.shape, place)
+        said = self.said(word, kind)
+        p = f"constant({number_text(d.what, kind)}, {type_text(kind)})"
+        self.function("constant", "fused")
+        drawn = [self.number(each.number, None) if type(each) is Value else repr(each)
+                 for each in (seed, offset)]  # fmt: skip
+        columns = self.group.columns
+        if place.plain and (not self.tiled or columns % 4 == 0):
+            four = (
+                f"row * {columns // 4} + tl.arange(0, WIDTH // 4)[None, :]" if self.tiled
+                else "tl.program_id(0) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)"
+            )  # fmt: skip
+            call, first = "kept_of_four", four
+        else:
+            call = "kept_each"
+            first = f"row * {columns} + {place.col}" if self.tiled else place.col
+        self.function(call, "fused")
+        kept = self.line("kept", f"{call}({first}, {', '.join(drawn)}, {p})", dtypes.bool_)
+        self.function("dropped", "fused")
+        made = self.line("dropout", f"dropped({said}, {kept.text}, {p})", kind)
+        return made._replace(by_row=self.tiled, by_col=True)
+
+    def _iota(self, d: Definition, place: Place) -> Word:
+        start, step = d.what
+        text = place.col or "0"
+        text = text if step == 1 else f"{text} * {step}"
+        text = text if start == 0 else f"{text} + {start}"
+        self.function("convert", "copy")
+        word = self.line("iota", f"convert({text}, {type_text(held(d.dtype))})", held(d.dtype))
+        return word._replace(by_row=False, by_col=True)
+
+    def _tile(self, d: Definition, kind: Dtype) -> str:
+        """All of a row of what is reduced."""
+        x = d.operands[0].number
+        word = self.element(x, self.forms[x].shape, self.place)
+        text = self.said(word, kind)
+        if not word.by_col or (d.kind == "column" and not word.by_row):
+            text = f"tl.broadcast_to({text}, [ROWS, WIDTH])"
+        return text
+
+    def _reduce(self, d: Definition, place: Place) -> Word:
+        how, count = d.what
+        kind = held(d.dtype)
+        tile = self._tile(d, kind)
+        mask = self.place.col_mask or "None"
+        more = ""
+        if how == "mean":
+            more = f", {count}"
+        elif how != "sum":
+            more = f", {_extreme(kind, how == 'larger')}"
+        call = self.function(f"row_{how}", "fused")
+        word = self.line(d.name, f"{call}({tile}, {mask}{more})", kind)
+        return word._replace(by_row=True, by_col=False)
+
+    # ---- the whole
+
+    def written(self, outputs: Sequence[int]) -> Written:
+        group = self.group
+        sums = [n for n in outputs if group.made[n].kind == "column"]
+        stores = [n for n in outputs if n not in sums]
+        body: list[str] = []
+        for i, number in enumerate(stores):
+            body += self._stored(group.made[number], f"y{i}_ptr")
+        for i, number in enumerate(sums):
+            d = group.made[number]
+            tile = self._tile(d, held(d.dtype))
+            self.function("column_sum", "fused")
+            mask = self.place.row_mask or "None"
+            self.lines.append(f"sum{i} += column_sum({tile}, {mask})")
+        return self._assembled(stores, sums)
+
+    def _stored(self, d: Definition, pointer: str) -> list[str]:
+        form = self.forms[d.result]
+        row = self.tiled and spaces.columns(d.shape, self.group.rows) == 1
+        place = self.row_place if row else self.place
+        word = self.computed(d, place)
+        found = spaces.outside(form.shape, form.strides, d.shape, self.group.rows)
+        assert found is not None
+        by_row, by_col = found
+        terms = [pointer]
+        if place.row and not by_row.is_still:
+            terms.append(by_row.at(place.row))
+        if place.col and not by_col.is_still:
+            terms.append(by_col.at(place.col))
+        rowed, coled = bool(place.row) and self.group.rows > 1, bool(place.col)
+        mask = self.masked(place, rowed, coled)
+        at = " + ".join(terms)
+        if self.tiled and len(terms) == 1:
+            at = f"{at} + tl.zeros([1, 1], tl.int32)"
+        options = f", mask={mask}" if mask else ""
+        self.function("convert", "copy")
+        self.lines.append(
+            f"tl.store({at}, convert({word.text}, {type_text(form.dtype)}){options})"
+        )  # fmt: skip
+        return []
+
+    def _assembled(self, stores: Sequence[int], sums: Sequence[int]) -> Written:
+        group = self.group
+        rows, cols = group.rows, group.columns
+        head, body = [], self.lines
+        if self.tiled:
+            head.append("col = tl.arange(0, WIDTH)[None, :]")
+            head.append(f"col_mask = col < {cols}")
+            own = [f"row = block * ROWS + tl.arange(0, ROWS)[:, None]", f"row_mask = row < {rows}"]
+            if rows == 1:
+                own = own[:1]
+            if sums:
+                head += [
+                    f"sum{i} = tl.zeros([1, WIDTH], {type_text(held(group.made[n].dtype))})"
+                    for i, n in enumerate(sums)
+                ]
+                head.append(f"for block in range(tl.program_id(0), {rows} // ROWS + "
+                            f"({rows} % ROWS > 0), tl.num_programs(0)):")  # fmt: skip
+                body = [f"    {line}" for line in (*own, *body)]
+                body += [
+                    f"tl.store(sum{i}_ptr + tl.program_id(0) * {cols} + col, sum{i}, mask=col_mask)"
+                    for i in range(len(sums))
+                ]
+            else:
+                head.append("block = tl.program_id(0)")
+                head += own
+        else:
+            head.append("at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
+            head.append(f"mask = at < {cols}")
+        parameters = [*self.arrays.values(), *self.numbers.values()]
+        parameters += [f"y{i}_ptr" for i in range(len(stores))]
+        parameters += [f"sum{i}_ptr" for i in range(len(sums))]
+        parameters += ["flag_ptr", "where"] if self.marks else []
+        constants = ("ROWS", "WIDTH") if self.tiled else ("BLOCK",)
+        parameters += [f"{name}: tl.constexpr" for name in constants]
+        stems = list(dict.fromkeys(d.name.strip("_") for d in group.definitions if d.kind != "view"))
+        name = "_".join(stems)[:60].rstrip("_") or "fused"
+        free = [*self.numbers.values(), *(["where"] if self.marks else [])]
+        decorator = f"@triton.jit(do_not_specialize={free})" if free else "@triton.jit"
+        imports = "".join(
+            f"from tritorch.kernels.{file} import {', '.join(sorted(used))}\n"
+            for file, used in sorted(self.used.items())
+        )
+        source = _TEMPLATE.format(
+            imports=imports, decorator=decorator, name=f"fused_{name}",
+            parameters=",\n".join(f"    {p}" for p in parameters),
+            lines="\n".join(f"    {line}" for line in (*head, *body)),
+        )  # fmt: skip
+        return Written(
+            source, f"fused_{name}", tuple(self.arrays), tuple(self.numbers), tuple(stores),
+            tuple(sums), self.marks,
+        )  # fmt: skip
+
+
+_TEMPLATE = '''import triton
+import triton.language as tl
+
+{imports}
+
+{decorator}
+def {name}(
+{parameters},
+):
+{lines}
+'''
+_SHORT = {
+    "bool": "b1", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+}  # fmt: skip
+_PREDICATES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+
+
+def _extreme(kind: Dtype, lowest: bool) -> str:
+    if kind.is_floating_point:
+        return number_text(-math.inf if lowest else math.inf, kind)
+    if kind is dtypes.bool_:
+        return repr(not lowest)
+    bits = 8 * kind.itemsize - kind.is_signed
+    return repr((-(1 << bits) if kind.is_signed else 0) if lowest else (1 << bits) - 1)
