@@ -92,8 +92,11 @@ def compare(
     compiler: Callable | None = None,
     device: str = "cpu",
     eager: list[Seen] | None = None,
+    near: float = 0.0,
 ) -> list[str]:
-    """What differs between eager and compiled; the eager half may be known already."""
+    """What differs between eager and compiled; the eager half may be known already.
+
+    near: how near numbers have to be, if not the same."""
     if eager is None:
         eager = observe(program, None, device)
     found: list[str] = []
@@ -102,16 +105,18 @@ def compare(
             compiled = observe(program, compiler or torch.compile, device)
         except Exception as error:
             return [f"the compiled world raised {type(error).__name__}: {error}"]
-        found = found or differences(eager, compiled, _nearness(program))
+        found = found or differences(eager, compiled, max(near, _nearness(program)))
     return found
 
 
-def failing(program: Program, compiler: Callable | None = None, device: str = "cpu") -> list[str]:
+def failing(
+    program: Program, compiler: Callable | None = None, device: str = "cpu", near: float = 0.0
+) -> list[str]:
     """What differs, for a program that has all names that it uses: not every part of one has."""
     eager = observe(program, None, device)
     if any("NameError" in seen["error"] or "UnboundLocal" in seen["error"] for seen in eager):
         return []
-    return compare(program, compiler, device, eager)
+    return compare(program, compiler, device, eager, near)
 
 
 # -- the smallest program --------------------------------------------------------------------------
@@ -196,11 +201,12 @@ def minimise(program: Program, fails: Callable[[Program], Any], attempts: int = 
 
 
 def report(
-    program: Program, compiler: Callable | None = None, device: str = "cpu", shrink: bool = True
-) -> str:
+    program: Program, compiler: Callable | None = None, device: str = "cpu", shrink: bool = True,
+    near: float = 0.0,
+) -> str:  # fmt: skip
     """A failing program in its smallest form, and what differs."""
     if shrink:
-        program = minimise(program, lambda p: failing(p, compiler, device))
-    found = compare(program, compiler, device)
+        program = minimise(program, lambda p: failing(p, compiler, device, near))
+    found = compare(program, compiler, device, near=near)
     lines = [f"{len(found)} differences", *found[:12], "", str(program)]
     return "\n".join(lines)

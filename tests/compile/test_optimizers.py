@@ -33,7 +33,7 @@ CAPTURABLE = [
 
 
 def compiled(function: Any) -> Any:
-    return torch.compile(function)
+    return torch.compile(function, mode="exact")
 
 
 def plain(function: Any) -> Any:

@@ -115,7 +115,8 @@ class OptimizeContext(_TorchDynamoContext):
         mode = self.mode
         if backend == "cudagraphs":  # the package's own, launched as CUDA's graphs
             backend, mode = None, "reduce-overhead"
-        from tritorch._inductor import wants_graphs
+        from tritorch._following.plans import Making
+        from tritorch._inductor import fusing, wants_graphs
 
         maker = None
         if backend not in (None, "inductor"):
@@ -126,7 +127,9 @@ class OptimizeContext(_TorchDynamoContext):
         return Options(
             fullgraph=self.fullgraph, dynamic=self.dynamic, backend=maker, mode=mode,
             options=self.options, recompile_limit=self.recompile_limit, name=self.name,
-            graphs=maker is None and wants_graphs(mode, self.options),
+            making=Making(
+                maker is None and wants_graphs(mode, self.options), fusing(mode, self.options)
+            ),
         )  # fmt: skip
 
     def _function(self, fn: Any, owner: Module | None = None) -> Any:

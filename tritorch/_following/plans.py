@@ -35,6 +35,15 @@ from tritorch.core.tensor import Tensor
 MOST_CHANGED = 0.75
 
 
+class Making(NamedTuple):
+    """How programs are made."""
+
+    graphs: bool = False  # whether they are launched as CUDA graphs
+    # Whether kernels for GPUs are written for several calls: "" no, "exact" with eager's bits,
+    # "default" where they are as near to the truth as eager's.
+    fusing: str = "default"
+
+
 class Held(NamedTuple):
     """A tensor that somebody holds when a segment is computed: whose it is a view of, if it is."""
 
@@ -320,7 +329,8 @@ class Draft:
         finally:
             _C.set_grad_enabled(before)
         known, given = self.varying.fixed(forms), [n for _, n in self.inputs]
-        calls = improved(calls, known, given, self.kept)
+        making = region.follower.options.making
+        calls = improved(calls, known, given, self.kept, making.fusing)
         finish = self.finish()
         outputs = [] if finish else [
             (each.slot, each.value, each.version, int(each.inference)) for each in self.held
@@ -328,7 +338,7 @@ class Draft:
         size = 1 + max([len(values) - 1, *(n for call in calls for n in call.results)])
         program = native(
             calls, size, self.kept, self.inputs, outputs, self.written, finish,
-            self.varying, region.follower.options.graphs,
+            self.varying, making.graphs,
         )  # fmt: skip
         for slot, times in self.written:
             tensors[slot]._shared.version += times

@@ -75,7 +75,7 @@ class Options:
     options: dict[str, Any] = field(default_factory=dict)
     recompile_limit: int | None = None
     name: str | None = None
-    graphs: bool = False  # whether programs on a GPU are launched as CUDA graphs
+    making: plans.Making = plans.Making()
 
 
 class Listener:

@@ -29,6 +29,8 @@ _MODES: dict[str, dict[str, bool]] = {
 
 def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, Any]:
     """The settings that a mode of `compile` stands for, or those of all modes."""
+    if mode == "exact":  # PyTorch has none: eager's bits
+        return {}
     if mode and mode not in _MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     return dict(_MODES[mode] if mode else _MODES)
@@ -40,6 +42,17 @@ def wants_graphs(mode: str | None, options: dict[str, Any]) -> bool:
     name = "triton.cudagraphs"
     dashed = {key.replace("-", "_"): value for key, value in chosen.items()}
     return bool(dashed.get(name, config.triton.cudagraphs))
+
+
+def fusing(mode: str | None, options: dict[str, Any]) -> str:
+    """How kernels are written for several calls: `Making.fusing` of `_following/plans.py`.
+
+    None are if settings allow kernels of one call alone."""
+    chosen = {key.replace("-", "_"): value for key, value in options.items()}
+    if chosen.get("max_fusion_size", config.max_fusion_size) < 2:
+        return ""
+    rounds = chosen.get("emulate_precision_casts", config.emulate_precision_casts)
+    return "exact" if mode == "exact" or rounds else "default"
 
 
 def list_options() -> list[str]:

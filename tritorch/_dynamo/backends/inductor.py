@@ -18,10 +18,11 @@ def inductor(gm: GraphModule, example_inputs: Any = None, **kwargs: Any) -> Call
     """Compiles a graph with the package's own compiler."""
     from tritorch._following.compiled import follower_of
     from tritorch._following.regions import Options
-    from tritorch._inductor import wants_graphs
+    from tritorch._following.plans import Making
+    from tritorch._inductor import fusing, wants_graphs
 
     mode, chosen = kwargs.get("mode"), kwargs.get("options") or {}
-    options = Options(mode=mode, options=chosen, graphs=wants_graphs(mode, chosen))
+    options = Options(mode=mode, options=chosen, making=Making(wants_graphs(mode, chosen), fusing(mode, chosen)))
     return follower_of(gm.forward, options)
 
 

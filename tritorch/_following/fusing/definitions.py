@@ -63,13 +63,29 @@ def is_written(form: Form) -> bool:
     )
 
 
-def definition(note: Note, forms: Sequence[Form]) -> Definition | None:
-    """How the result of a call is computed; None if that cannot be said."""
+def definition(
+    note: Note, forms: Sequence[Form], args: tuple[Any, ...] | None = None
+) -> Definition | None:
+    """How the result of a call is computed; None if that cannot be said.
+
+    args: what it is called with, where some of its numbers are values that differ from run to run."""
+    found = _defined(note, forms)
+    if found is None or args is None:
+        return found
+    given = args[: len(note.inputs)]
+    if found.kind == "drop":
+        return found
+    if any(type(x) is Value for x in args[len(note.inputs) :]):
+        return None
+    return found._replace(operands=given)
+
+
+def _defined(note: Note, forms: Sequence[Form]) -> Definition | None:
     if len(note.results) != 1 or note.several:
         return None
     form = forms[note.results[0]]
     arrays = [forms[x.number] for x in note.inputs if type(x) is Value]
-    if not is_written(form) or not all(each.kind is int or is_written(each) for each in arrays):
+    if not is_written(form) or not all(map(is_written, arrays)):
         return None
     if note.form == "pointwise":
         return _mapped(note, forms)
@@ -96,19 +112,11 @@ def _mapped(note: Note, forms: Sequence[Form]) -> Definition | None:
     op = note.op
     if note.params != (None,) or not isinstance(op, Pointwise) or "compute" in vars(op):
         return None
-    twins = [
-        _number_like(x, forms) or (twin_of(forms[x.number]) if type(x) is Value else x)
-        for x in note.inputs
-    ]
+    twins = [twin_of(forms[x.number]) if type(x) is Value else x for x in note.inputs]
     compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))
     if compute.name not in _WRITTEN or op.narrow.get(compute.name):
         return None
     return _of("map", note, forms, (op.gpu_name, compute, op.masks))
-
-
-def _number_like(x: Any, forms: Sequence[Form]) -> Any:
-    """For a number that differs from run to run, one of its type."""
-    return 1.5 if type(x) is Value and forms[x.number].kind is int else None
 
 
 def _viewed(note: Note, forms: Sequence[Form]) -> Definition | None:

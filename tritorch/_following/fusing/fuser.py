@@ -94,13 +94,9 @@ def _tried(
                 items.append(Item(_reads(note.inputs), note.results, definition(note, forms), i))
                 by_item.append(note)
             continue
-        known = None if call.writes else definition(call.note, forms)
+        known = None if call.writes else definition(call.note, forms, call.args)
         if known is not None and exact and known.kind not in _EXACT:
             known = None
-        if known is not None and len(call.args) > len(call.note.inputs) and any(
-            type(x) is Value for x in call.args[len(call.note.inputs) :]
-        ) and known.kind != "drop":  # fmt: skip
-            known = None  # a param that is computed
         reads = _reads(call.args) + drawn * (call.note.form == "draw")
         drawn = call.results if call.note.form == "draw" else drawn
         items.append(Item(reads, call.results, known, i))
@@ -131,6 +127,8 @@ def _tried(
             found += [_as_call(by_item[m], forms) for m in unit.members]
             continue
         read = grouping.read_of(unit)
+        if not read:
+            continue  # nobody needs it
         kernel = Fused(unit.group, read, exact)
         note = Note(
             "fused", FusedOp(kernel.name), tuple(map(Value, kernel.inputs)), (), kernel.results,

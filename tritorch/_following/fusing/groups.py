@@ -48,6 +48,8 @@ class Group:
         stored = [self.made[n] for n in self.outputs(read)]
         if len(self.inputs) > MOST_INPUTS or len(stored) > MOST_OUTPUTS:
             return False
+        if all(self.forms[n].kind is int for n in self.inputs):
+            return False  # nothing says on which device
         return all(self._lies(d) for d in self.definitions) and self._ends(stored)
 
     def unfit(self, read: Iterable[int]) -> list[int]:

@@ -12,6 +12,7 @@ from tritorch._following.fusing.writing import Written, held, type_text, written
 from tritorch._triton.kernel import written_kernel
 from tritorch.gpu import errors
 from tritorch.gpu.layout import LONG, block_size, float_bits
+from tritorch.gpu.random import signed
 
 _OUTSIDE = "index {value} is out of bounds for dimension {0} with size {1}"
 ELEMENTS = 2048  # of a program that holds rows
@@ -81,7 +82,7 @@ class Fused:
         arrays = given[: self._n_arrays]
         device = arrays[0].device_index
         numbers = [
-            float_bits(float(given[i])) if as_bits else _signed(given[i])
+            float_bits(float(given[i])) if as_bits else signed(given[i])
             for i, as_bits in self._numbers
         ]
         outs = [_C.empty_strided(*made, device) for made in self._made]
@@ -96,10 +97,6 @@ class Fused:
         if self._add_up is not None:
             outs += self._add_up(parts, device)
         return outs[0] if len(outs) == 1 else tuple(outs)
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 64) if number >= 1 << 63 else int(number)
 
 
 class _AddUp:

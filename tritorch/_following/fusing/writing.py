@@ -337,7 +337,7 @@ class _Source:
         """A number that says where to read: inside of so many, else an error is marked."""
         word = self.element(number, self.forms[number].shape, place)
         mask = self.masked(place, word.by_row, word.by_col)
-        self.marks = self.marks or (d.name, dim, size)
+        self.marks = self.marks or ("index" if wraps else d.name, dim, size)
         self.function("checked", "fused")
         text = f"checked({word.text}, {size}, {mask or None}, flag_ptr, where, {wraps})"
         return self.line("index", text, word.kind, word)
@@ -472,8 +472,8 @@ class _Source:
         rowed, coled = bool(place.row) and self.group.rows > 1, bool(place.col)
         mask = self.masked(place, rowed, coled)
         at = " + ".join(terms)
-        if self.tiled and len(terms) == 1:
-            at = f"{at} + tl.zeros([1, 1], tl.int32)"
+        if len(terms) == 1:  # one element: a block of it
+            at = f"{at} + tl.zeros([1, 1], tl.int32)" if self.tiled else f"{at} + at"
         options = f", mask={mask}" if mask else ""
         self.function("convert", "copy")
         self.lines.append(

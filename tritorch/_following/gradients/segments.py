@@ -61,7 +61,7 @@ class Segment:
         self.sources: list[set[int]] = []
         self.draft: Draft | None = None
         self.backwards: list[Backward] = []  # one for each set of outputs, as they were asked for
-        self.graphs = False  # whether programs are launched as CUDA graphs
+        self.making = plans.Making()
 
     def outputs(self, tensors: Any) -> list[Tensor]:
         """The tensors whose history the segment's node is, of all by slot."""
@@ -214,7 +214,7 @@ class Segment:
                     draft.held = plans.with_open_steps(draft.held, twins, self.path)
             watched = {slot for x, g in zip(self.watched, grads) if g is not None for slot in x}
             backward = Backward(
-                tape, split, seen, grads, found, found_open, self.graphs, draft, watched, part
+                tape, split, seen, grads, found, found_open, self.making, draft, watched, part
             )
             backward.saved += draft.compute_early(backward.early, backward.forms)
             draft.fit(backward.saved)
@@ -275,10 +275,10 @@ class Backward:
 
     def __init__(
         self, tape: Tape, split: int, seen: int, grads: list[Any], results: list[list[Any]],
-        varying: Varying, graphs: bool, draft: Draft, watched: set[int], part: float,
+        varying: Varying, making: plans.Making, draft: Draft, watched: set[int], part: float,
     ) -> None:  # fmt: skip
         """watched: slots of what is not written before, or the pass is refused."""
-        self.results, self.graphs = results, graphs
+        self.results, self.making = results, making
         self.ambient = _C.ambient()  # what was set, of that on which calls depend
         self.grads = grads  # their values, or None
         self.forms = list(tape.forms)
@@ -345,9 +345,9 @@ class Backward:
             forms = self.varying.begin(values, self.forms, numbers)
             calls = [plans.checked(call, values, forms) for call in self.calls]
             known, given = self.varying.fixed(forms), self.inputs
-            calls = improved(calls, known, given, self.kept)
+            calls = improved(calls, known, given, self.kept, self.making.fusing)
             self.program, places = plans.ordered(
-                calls, self.inputs, self.kept, self.varying, self.graphs
+                calls, self.inputs, self.kept, self.varying, self.making.graphs
             )
             self.places = [[places[number] for number in each] for each in self.results]
             found = [[values[number] for number in each] for each in self.results]

@@ -163,7 +163,7 @@ def first(
     usable = [slot for slot in held if plans.is_usable(tensors[slot])]
     outputs = [slot for slot in usable if tensors[slot]._node is not None]
     segment = Segment(steps, slots, outputs)
-    segment.wanting, segment.graphs = wanting, region.follower.options.graphs
+    segment.wanting, segment.making = wanting, region.follower.options.making
     known = {id(x) for x in (*given.values(), *(tensors[slot] for slot in held))}
     known |= {id(x._base) for x in given.values()}
     for slot in held:  # a base that nobody else holds

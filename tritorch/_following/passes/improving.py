@@ -1,5 +1,5 @@
 """What is done to a program's calls before it is made: one small pass after the other, each a
-function from calls to calls that give the same bits."""
+function from calls to calls.  All but the last one keep bits; that one does if it is told to."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tritorch._following.tape import Form
 
 
 def improved(
-    calls: Sequence[Lowered], forms: Sequence[Form], given: Iterable[int], kept: set[int]
-) -> list[Lowered]:
+    calls: Sequence[Lowered], forms: Sequence[Form], given: Iterable[int], kept: set[int],
+    fusing: str,
+) -> list[Lowered]:  # fmt: skip
     """The calls of a program, improved.  given: values from outside; kept: those needed at the end;
-    forms say of arrays whose sizes are open that they are of an unknown kind."""
+    fusing: how kernels are written for several calls (`Making.fusing`); forms say of arrays whose
+    sizes are open that they are of an unknown kind."""
     calls = once(calls, given, kept)
     calls = joined(calls, forms, kept)
     calls = fused(calls, forms, kept)
-    import os
-    mode = os.environ.get("FUSE", "default")
-    return written_kernels(calls, list(forms), kept, mode == "exact") if mode != "off" else calls
+    return written_kernels(calls, list(forms), kept, fusing == "exact") if fusing else calls
