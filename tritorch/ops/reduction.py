@@ -582,7 +582,8 @@ def _moments(
     center = x.mean(dims, keepdim=True)
     total = (x - center).square().sum(dims, keepdim=keepdim)
     mean = center if keepdim else x.mean(dims)
-    return total / max(_count(x.shape, dims) - correction, 0), mean
+    left = _count(x.shape, dims) - correction
+    return total / (left if left > 0 else 0), mean
 
 
 def _var_grad(g: Tensor, x: Tensor, dims: Any, correction: float, keepdim: bool) -> Tensor:

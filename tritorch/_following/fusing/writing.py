@@ -158,12 +158,11 @@ class _Source:
         if not self.tiled or place.col:
             if along.is_still and self.tiled and along.offset == 0:
                 return self.row_place
-            key = ("walk", place.col, along)
-            if key not in self.known:
-                text = along.at(place.col)
-                self.known[key] = self.line("at", text, dtypes.int32)
+            text = along.at(place.col)
+            if not along.is_still:
+                text = self.line("at", text, dtypes.int32).text
             columns = along.offset + sum((n - 1) * s for n, s in along.dims) + 1
-            return place._replace(col=self.known[key].text, columns=columns, plain=False)
+            return place._replace(col=text, columns=columns, plain=False)
         return place
 
     def masked(self, place: Place, by_row: bool, by_col: bool) -> str:
@@ -350,12 +349,8 @@ class _Source:
         lead = d.shape[at:-1]
         own = place
         if math.prod(lead) > 1 or not self.tiled:
-            key = ("walk", place.col, "index", width)
-            if key not in self.known:
-                self.known[key] = self.line("place", f"{place.col} // {width}", dtypes.int32)
-            own = place._replace(
-                col=self.known[key].text, columns=math.prod(lead), plain=False
-            )  # fmt: skip
+            which = self.line("place", f"{place.col} // {width}", dtypes.int32)
+            own = place._replace(col=which.text, columns=math.prod(lead), plain=False)
         else:
             own = self.row_place
         chosen = self._index(d, index, own, 0, form.shape[0], True)
@@ -471,6 +466,8 @@ class _Source:
             terms.append(by_col.at(place.col))
         rowed, coled = bool(place.row) and self.group.rows > 1, bool(place.col)
         mask = self.masked(place, rowed, coled)
+        if not self.tiled and spaces.columns(d.shape, 1) == 1:
+            mask = "at < 1"
         at = " + ".join(terms)
         if len(terms) == 1:  # one element: a block of it
             at = f"{at} + tl.zeros([1, 1], tl.int32)" if self.tiled else f"{at} + at"
