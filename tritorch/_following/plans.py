@@ -303,7 +303,7 @@ class Draft:
     ) -> None:  # fmt: skip
         self.forms = list(tape.forms)
         given = [number for _, number in inputs]
-        self.notes, self.names = renamed(tape.notes, self.forms, given, tape.memory())
+        self.notes, self.names = renamed(tape.notes, self.forms, given, tape.places())
         self.varying = (varying or Varying()).named(self.names, len(tape.forms))
         self.inputs, self.held, self.written = inputs, held, written
         self.kept = {each.value for each in held}

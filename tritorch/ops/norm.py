@@ -95,9 +95,8 @@ def _layer_gradients_in_parts(
     along = (g * normal).mean(dims, keepdim=True)
     dx = (g - g.mean(dims, keepdim=True) - normal * along) * rstd
     before = list(range(x.ndim - n))
-    return (
-        dx.to(x.dtype), (wide * normal).sum(before).to(x.dtype), wide.sum(before).to(x.dtype)
-    )  # fmt: skip
+    of_weight = (wide * normal).sum(before, dtype=x.dtype)
+    return dx.to(x.dtype), of_weight, wide.sum(before, dtype=x.dtype)
 
 
 _layer = Operator(
@@ -206,7 +205,7 @@ def _rms_gradients_in_parts(
     normal = _wide(x) * rstd
     g = wide if w is None else wide * w
     dx = (g - normal * (g * normal).mean(dims, keepdim=True)) * rstd
-    return dx.to(x.dtype), (wide * normal).sum(list(range(x.ndim - n))).to(x.dtype)
+    return dx.to(x.dtype), (wide * normal).sum(list(range(x.ndim - n)), dtype=x.dtype)
 
 
 _rms = Operator(

@@ -63,6 +63,11 @@ def is_written(form: Form) -> bool:
     )
 
 
+def is_dense_row_major(form: Form) -> bool:
+    """Whether an array's elements lie one after the other."""
+    return form.strides == contiguous_strides(form.shape)
+
+
 def definition(
     note: Note, forms: Sequence[Form], args: tuple[Any, ...] | None = None
 ) -> Definition | None:

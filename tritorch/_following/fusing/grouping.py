@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tritorch._following.fusing.definitions import Definition
+from tritorch._following.fusing.definitions import Definition, is_dense_row_major
 from tritorch._following.fusing.groups import Group
 from tritorch._following.tape import Form, Value
 
@@ -52,6 +52,14 @@ class Grouping:
                 self.makers.setdefault(number, i)
             for number in item.reads:
                 self.readers.setdefault(number, []).append(i)
+        # Of views that begin where a dense array does, that array.
+        self.roots: dict[int, int] = {}
+        for item in items:
+            d = item.definition
+            if d is not None and d.kind == "view" and d.what[0] == 0:
+                (base,) = d.reads
+                if is_dense_row_major(forms[base]):
+                    self.roots[d.result] = self.roots.get(base, base)
         self.units: list[_Unit] = []
         self.unit: dict[int, _Unit] = {}
 
@@ -84,7 +92,7 @@ class Grouping:
         self.unit[i] = unit
         if d is not None and d.kind != "view":
             for rows in self._rows([d]):
-                group = Group([d], rows, self.forms)
+                group = Group([d], rows, self.forms, self.roots)
                 if group.fits({d.result}):
                     unit.group = group
                     return
@@ -107,6 +115,12 @@ class Grouping:
         near.sort(key=lambda unit: -max(unit.members))
         choices = [near] if len(near) > 1 else []
         choices += [[unit] for unit in near]
+        if d.kind != "view":  # whoever reads the same array may as well compute this, too
+            given = {self.roots.get(n, n) for n in d.reads}
+            choices += [
+                [u] for u in reversed(self.units)
+                if u.group is not None and u not in near and not given.isdisjoint(u.group.inputs)
+            ]  # fmt: skip
         return any(self._join(i, d, chosen, before) for chosen in choices)
 
     def _join(self, i: int, d: Definition, chosen: list[_Unit], before: list[_Unit]) -> bool:
@@ -122,7 +136,7 @@ class Grouping:
         # Who comes later may yet join, and need nothing in memory.
         read = self._read([m for m in members if self._is_settled(m, i)], members)
         for rows in self._rows(definitions, [u.group.rows for u in chosen if u.group]):
-            group = Group(definitions, rows, self.forms)
+            group = Group(definitions, rows, self.forms, self.roots)
             if group.fits(read):
                 break
         else:

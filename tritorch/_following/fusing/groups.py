@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tritorch._following.fusing import spaces
 from tritorch._following.fusing.definitions import Definition
@@ -20,10 +20,12 @@ class Group:
     """Definitions in one space, and where each value of them lies in it."""
 
     def __init__(
-        self, definitions: Sequence[Definition], rows: int, forms: Sequence[Form]
+        self, definitions: Sequence[Definition], rows: int, forms: Sequence[Form],
+        roots: Mapping[int, int],
     ) -> None:  # fmt: skip
+        """roots: of views that begin where an array does, that array."""
         self.definitions = list(definitions)
-        self.rows, self.forms = rows, forms
+        self.rows, self.forms, self.roots = rows, forms, roots
         self.made = {d.result: d for d in self.definitions}
         self.columns = 1  # of what is stored or reduced
 
@@ -35,8 +37,8 @@ class Group:
     @property
     def inputs(self) -> list[int]:
         """The values that it reads and does not make."""
-        given = dict.fromkeys(n for d in self.definitions for n in d.reads)
-        return [n for n in given if n not in self.made]
+        given = [n for d in self.definitions for n in d.reads if n not in self.made]
+        return list(dict.fromkeys(self.roots.get(n, n) for n in given))
 
     def outputs(self, read: Iterable[int]) -> list[int]:
         """Of its values, those that others read."""

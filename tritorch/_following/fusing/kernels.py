@@ -70,10 +70,15 @@ class Fused:
 
     def bytes(self) -> int:
         """What it reads and writes, once each."""
-        forms = self.group.forms
+        forms, roots = self.group.forms, self.group.roots
+        seen: set[Any] = set()
         total = 0
-        for number in (*self.kernel.arrays, *self.results):
+        for number in (*self.kernel.read, *self.results):
             form = forms[number]
+            place = roots.get(number, number), math.prod(form.shape)
+            if place in seen:
+                continue
+            seen.add(place)
             size = math.prod(n for n, s in zip(form.shape, form.strides) if s or n == 1)
             total += size * form.dtype.itemsize
         return total

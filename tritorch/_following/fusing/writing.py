@@ -56,7 +56,8 @@ class Written(NamedTuple):
 
     source: str
     name: str
-    arrays: tuple[int, ...]  # values that it reads
+    arrays: tuple[int, ...]  # values that it reads, views as what they are of
+    read: tuple[int, ...]  # those themselves
     numbers: tuple[Number, ...]
     outputs: tuple[int, ...]  # values that it makes
     sums: tuple[int, ...]  # of those, sums of columns
@@ -100,6 +101,7 @@ class _Source:
         self.used: dict[str, set[str]] = {}  # functions of kernels/, by file
         self.names: dict[str, int] = {}
         self.arrays: dict[int, str] = {}
+        self.read: dict[int, None] = {}
         self.numbers: dict[Number, str] = {}
         self.marks: tuple[str, int, int] | None = None
         rows, cols = group.rows, group.columns
@@ -131,6 +133,8 @@ class _Source:
         return Word(name, kind, any(w.by_row for w in of), any(w.by_col for w in of))
 
     def pointer(self, number: int) -> str:
+        self.read[number] = None
+        number = self.group.roots.get(number, number)
         return self.arrays.setdefault(number, f"x{len(self.arrays)}_ptr")
 
     def number(self, number: int, kind: Dtype | None) -> str:
@@ -338,7 +342,7 @@ class _Source:
         mask = self.masked(place, word.by_row, word.by_col)
         self.marks = self.marks or ("index" if wraps else d.name, dim, size)
         self.function("checked", "fused")
-        text = f"checked({word.text}, {size}, {mask or None}, flag_ptr, where, {wraps})"
+        text = f"checked({word.text}, {size}, {mask or None}, flag_ptr, launch, {wraps})"
         return self.line("index", text, word.kind, word)
 
     def _rows(self, d: Definition, place: Place) -> Word:
@@ -509,12 +513,12 @@ class _Source:
         parameters = [*self.arrays.values(), *self.numbers.values()]
         parameters += [f"y{i}_ptr" for i in range(len(stores))]
         parameters += [f"sum{i}_ptr" for i in range(len(sums))]
-        parameters += ["flag_ptr", "where"] if self.marks else []
+        parameters += ["flag_ptr", "launch"] if self.marks else []
         constants = ("ROWS", "WIDTH") if self.tiled else ("BLOCK",)
         parameters += [f"{name}: tl.constexpr" for name in constants]
         stems = list(dict.fromkeys(d.name.strip("_") for d in group.definitions if d.kind != "view"))
         name = "_".join(stems)[:60].rstrip("_") or "fused"
-        free = [*self.numbers.values(), *(["where"] if self.marks else [])]
+        free = [*self.numbers.values(), *(["launch"] if self.marks else [])]
         decorator = f"@triton.jit(do_not_specialize={free})" if free else "@triton.jit"
         imports = "".join(
             f"from tritorch.kernels.{file} import {', '.join(sorted(used))}\n"
@@ -526,7 +530,7 @@ class _Source:
             lines="\n".join(f"    {line}" for line in (*head, *body)),
         )  # fmt: skip
         return Written(
-            source, f"fused_{name}", tuple(self.arrays), tuple(self.numbers), tuple(stores),
+            source, f"fused_{name}", tuple(self.arrays), tuple(self.read), tuple(self.numbers), tuple(stores),
             tuple(sums), self.marks,
         )  # fmt: skip
 

@@ -284,7 +284,7 @@ class Backward:
         self.forms = list(tape.forms)
         self.kept = {number for each in results for number in each}
         before = {*range(seen), *(number for number in grads if number is not None)}
-        notes, names = renamed(tape.notes[split:], self.forms, before, tape.memory())
+        notes, names = renamed(tape.notes[split:], self.forms, before, tape.places())
         self.varying = varying.named(names, len(tape.forms))
         self.varying.args = self.varying.args[split:]
         known = set(range(seen)).difference(grads)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tritorch import _C
 from tritorch._following.lowering import twin_of
 from tritorch._following.tape import Form, Note, Value
 from tritorch.core.arrays import ndarray
@@ -73,7 +74,7 @@ def _is_plain(note: Note, forms: Sequence[Form]) -> bool:
     if not isinstance(op, Pointwise) or len(note.results) != 1 or type(note.inputs[0]) is not Value:
         return False
     form = forms[note.results[0]]
-    if form.kind is not ndarray or form.strides != contiguous_strides(form.shape):
+    if form.kind not in (ndarray, _C.Array) or form.strides != contiguous_strides(form.shape):
         return False
     twins = [twin_of(forms[x.number]) if type(x) is Value else x for x in note.inputs]
     compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))

@@ -1,0 +1,124 @@
+"""Patterns of models, the kernels that a compiled one launches at most, and the bytes that have to
+be read and written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tritorch as torch
+import tritorch.nn.functional as F
+
+
+class Pattern(NamedTuple):
+    """run(*inputs): what is compiled.  kernels: how many it may launch; grads: of those that its
+    backward pass launches, if that is what is counted."""
+
+    run: Callable[..., Any]
+    inputs: Callable[..., list[Any]]  # of a function that makes arrays
+    kernels: int
+    grads: int | None = None
+
+
+PATTERNS: dict[str, Pattern] = {}
+
+
+def pattern(kernels: int, inputs: Callable[..., list[Any]], grads: int | None = None) -> Any:
+    def keep(run: Callable[..., Any]) -> Callable[..., Any]:
+        PATTERNS[run.__name__] = Pattern(run, inputs, kernels, grads)
+        return run
+
+    return keep
+
+
+def _hidden(new: Any, b: int, t: int, c: int) -> list[Any]:
+    return [new(b, t, c), new(c), new(b, t, c)]
+
+
+@pattern(1, _hidden)
+def bias_gelu_dropout_residual(x, bias, residual):
+    return F.dropout(F.gelu(x + bias), 0.1) + residual
+
+
+@pattern(1, lambda new, b, t, c: [new(b, t, 2, c // 2), new(c // 2), new(t, 1, c // 4)])
+def rms_norm_rope(x, weight, angle):
+    y = F.rms_norm(x, (x.shape[-1],), weight)
+    half = x.shape[-1] // 2
+    one, two = y[..., :half], y[..., half:]
+    cos, sin = angle.cos(), angle.sin()
+    return torch.cat([one * cos - two * sin, two * cos + one * sin], -1)
+
+
+@pattern(1, lambda new, b, t, c: [new(b, 2, t, c), new(t, c) > 0])
+def masked_softmax(scores, hidden):
+    return torch.softmax((scores * 0.125).masked_fill(hidden, -1e4), -1)
+
+
+@pattern(1, lambda new, b, t, c: [new(b, t, 2 * c)])
+def swiglu(x):
+    gate, up = x.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+@pattern(1, lambda new, b, t, c: [new(b, t, c), new(b, t, c), new(c), new(c)], grads=2)
+def residual_layer_norm(x, residual, weight, bias):
+    hidden = x + residual
+    return F.layer_norm(hidden, (x.shape[-1],), weight, bias), hidden
+
+
+@pattern(1, lambda new, b, t, c: [new(b * t, c), new.places(b * t, c)], grads=1)
+def cross_entropy(logits, target):
+    return F.cross_entropy(logits, target, reduction="none")
+
+
+@pattern(1, lambda new, b, t, c: [new(b, 8, t, c // 8), new(8), new(8)])
+def group_norm_silu(x, weight, bias):
+    return F.silu(F.group_norm(x, 4, weight, bias))
+
+
+@pattern(1, lambda new, b, t, c: [new.places(b * t, 50).view(b, t), new(50, c), new(t, c),
+                                   new(c), new(c)])  # fmt: skip
+def embedding_position_norm(tokens, table, position, weight, bias):
+    return F.layer_norm(F.embedding(tokens, table) + position, (table.shape[1],), weight, bias)
+
+
+@pattern(1, lambda new, b, t, c: [new(b, 8, t, c // 8), new(8), new(8).abs() + 1, new(8), new(8),
+                                   new(b, 8, t, c // 8)])  # fmt: skip
+def batch_norm_add_relu(x, mean, var, weight, bias, residual):
+    return F.relu(F.batch_norm(x, mean, var, weight, bias) + residual)
+
+
+@pattern(1, lambda new, b, t, c: [new(b, 2, t, 16), new(b, 2, t, 16), new(b, 2, t, 16),
+                                   new(1, 1, t, t)])  # fmt: skip
+def attention_with_bias(q, k, v, bias):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+
+
+@pattern(1, lambda new, b, t, c: [new(c, c), new(c, c), new(c, c), new(c, c)])
+def thirty_pointwise(p, g, m, v):
+    m = m * 0.9 + g * 0.1
+    v = v * 0.99 + g * g * 0.01
+    for _ in range(3):
+        p = p - 0.01 * (m / 0.9) / ((v.abs() / 0.99).sqrt() + 1e-8) - 0.001 * p
+    return p, m, v
+
+
+class Arrays:
+    """Makes arrays of random numbers on the GPU, of a dtype."""
+
+    def __init__(self, kind: Any, device: str = "cuda") -> None:
+        self.kind, self.device = kind, device
+
+    def __call__(self, *shape: int) -> Any:
+        x = torch.randn(*shape, device=self.device).to(self.kind)
+        return x
+
+    def places(self, count: int, below: int) -> Any:
+        """Numbers that say where something is."""
+        return torch.randint(0, below, (count,), device=self.device)
+
+
+def least_bytes(inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
+    """What has to be read and written, once each."""
+    return sum(math.prod(x.shape) * x.dtype.itemsize for x in (*inputs, *outputs))

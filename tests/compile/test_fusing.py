@@ -1,0 +1,101 @@
+"""Kernels that are written for several calls: how many, what they read and write, how near they are
+to the truth; `fused_patterns.py` has what is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tritorch as torch
+from tritorch import _C
+from tritorch._following.fusing import kernels
+
+from .fused_patterns import PATTERNS, Arrays, Pattern, least_bytes
+
+pytestmark = [pytest.mark.device, pytest.mark.simulated]
+RUNS = 4  # until programs are made
+SIZES = 2, 6, 40
+
+
+def launched(function: Any) -> tuple[Any, int]:
+    """What a function gives, and how many kernels it launches."""
+    torch.cuda.synchronize()
+    before = _C.simulator.counters(0)["launches"]
+    result = function()
+    torch.cuda.synchronize()
+    return result, _C.simulator.counters(0)["launches"] - before
+
+
+def tensors(result: Any) -> list[Any]:
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
+def with_grads(pattern: Pattern, inputs: list[Any]) -> list[Any]:
+    if pattern.grads is None:
+        return inputs
+    return [x.detach().requires_grad_() if x.is_floating_point() else x for x in inputs]
+
+
+def errors(results: list[Any], truth: list[Any]) -> list[float]:
+    """How far results are from the truth, in parts of the largest number of each."""
+    found = []
+    for x, y in zip(results, truth, strict=True):
+        a, b = x.detach().cpu().double().numpy(), y.detach().cpu().double().numpy()
+        found.append(float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", PATTERNS)
+def test_patterns(name: str, kind: str) -> None:
+    pattern, dtype = PATTERNS[name], getattr(torch, kind)
+    torch.manual_seed(3)
+    inputs = with_grads(pattern, pattern.inputs(Arrays(dtype), *SIZES))
+    fast = torch.compile(pattern.run)
+
+    def results(run: Any, given: list[Any]) -> tuple[list[Any], int, int]:
+        torch.manual_seed(5)
+        out, count = launched(lambda: run(*given))
+        outs, back = tensors(out), 0
+        if pattern.grads is not None:
+            leaves = [x for x in given if x.requires_grad]
+            seeds = [torch.ones_like(x) * 0.5 for x in outs]
+            grads, back = launched(lambda: torch.autograd.grad(outs, leaves, seeds))
+            outs += grads
+        return outs, count, back
+
+    for _ in range(RUNS):
+        results(fast, inputs)
+    found, count, back = results(fast, inputs)
+    assert count <= pattern.kernels and back <= (pattern.grads or 0)
+    eager = results(pattern.run, inputs)[0]
+    wide = [x.detach().double() if x.is_floating_point() else x for x in inputs]
+    truth = results(pattern.run, with_grads(pattern, wide))[0] if "dropout" not in name else eager
+    near = torch.finfo(dtype).eps
+    for own, other in zip(errors(found, truth), errors(eager, truth)):
+        assert own <= 1.5 * other + near
+    for x, y in zip(found, eager, strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape and x.stride() == y.stride()
+
+
+def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[int] = []
+    call = kernels.Fused.__call__
+    monkeypatch.setattr(
+        kernels.Fused, "__call__", lambda self, *a: (moved.append(self.bytes()), call(self, *a))[1]
+    )
+    for name, pattern in PATTERNS.items():
+        if pattern.grads is not None or name.startswith("attention"):
+            continue
+        inputs = pattern.inputs(Arrays(torch.float32), *SIZES)
+        fast = torch.compile(pattern.run)
+        for _ in range(RUNS):
+            fast(*inputs)
+        moved.clear()
+        outs = tensors(fast(*inputs))
+        table = inputs[1:2] if name.startswith("embedding") else []  # of which a part is read
+        least = least_bytes([x for x in inputs if x not in table] if not table else
+                            [inputs[0], *inputs[2:]], outs)  # fmt: skip
+        assert 0 < sum(moved) - sum(least_bytes([x], []) for x in table) <= 1.1 * least, name
