@@ -46,7 +46,7 @@ def _basic_array(array: Any, key: tuple[Any, ...]) -> Any:
 select_op = part_operator("select", "dim index", _select_array, layout="part")
 slice_op = part_operator(
     "slice", "dim start end step", _slice_array, layout="part",
-    back="slice_backward(y, shape, dim, 0 if start is None else start, "
+    fuses="embed", back="slice_backward(y, shape, dim, 0 if start is None else start, "
          "shape[dim] if end is None else end, step)",
 )  # fmt: skip
 

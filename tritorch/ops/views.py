@@ -27,14 +27,15 @@ def view_operator(
 
 def part_operator(
     name: str, params: str, function: Any, *, node: str | None = None, layout: str = "",
-    schema: str = "", back: str = "", composed: Any = None,
+    schema: str = "", back: str = "", composed: Any = None, fuses: str = "",
 ) -> Operator:  # fmt: skip
     """Declares a view of some elements.  Its gradient is a record too, `<name>_backward`: zeros of
-    a shape, with the gradient where the view looks; back: that one's schema."""
+    a shape, with the gradient where the view looks; back: that one's schema; fuses: how an element
+    of that is computed."""
     back_op = Operator(
         f"{name}_backward", "y", f"shape {params}", cpu=_embed(function), gpu=_embed(function),
         kind="internal", grad=lambda g, params: part.call((g,), params[1:]), batch="embed",
-        infer=lambda y, shape, *params: y.new(shape), schema=back,
+        infer=lambda y, shape, *params: y.new(shape), schema=back, fuses=fuses,
     )  # fmt: skip
     part: Operator = view_operator(
         name, params, function, lambda g, x_shape, params: back_op.call((g,), (x_shape, *params)),

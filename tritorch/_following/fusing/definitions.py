@@ -4,6 +4,7 @@
     cast     the element, in another dtype
     view     the element of a value in another place
     cat      the element of one of several values
+    embed    the element of a value that is a part of this one, else 0
     rows     of a table, the row that a number says, in the same column
     pick     of a row, the element that a number says
     drop     dropout, of the numbers that eager draws
@@ -150,6 +151,17 @@ def _cat(note: Note, forms: Sequence[Form]) -> Definition | None:
     return _of("cat", note, forms, note.params[0] % len(shapes[0]))
 
 
+def _embed(note: Note, forms: Sequence[Form]) -> Definition | None:
+    """What: the dim, and where the part begins."""
+    shape, dim, start, end, step = note.params
+    dim %= len(shape)
+    first, last, step = slice(start, end, step).indices(shape[dim])
+    x = forms[note.inputs[0].number]
+    if step != 1 or x.shape != (*shape[:dim], last - first, *shape[dim + 1 :]):
+        return None
+    return _of("embed", note, forms, (dim, first))
+
+
 def _rows(note: Note, forms: Sequence[Form]) -> Definition | None:
     return _of("rows", note, forms)
 
@@ -198,6 +210,6 @@ def _reduced(note: Note, forms: Sequence[Form]) -> Definition | None:
 
 
 _MAKERS = {
-    "cast": _cast, "cat": _cat, "rows": _rows, "pick": _pick, "iota": _iota,
+    "cast": _cast, "cat": _cat, "embed": _embed, "rows": _rows, "pick": _pick, "iota": _iota,
     "sum": _reduced, "mean": _reduced, "larger": _reduced, "smaller": _reduced,
 }  # fmt: skip

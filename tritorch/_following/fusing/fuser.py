@@ -140,7 +140,7 @@ def _tried(
     return found, set()
 
 
-_EXACT = ("map", "cast", "view", "cat", "drop", "iota", "rows", "pick")
+_EXACT = ("map", "cast", "view", "cat", "embed", "drop", "iota", "rows", "pick")
 
 
 def _is_view(item: Item) -> bool:

@@ -67,8 +67,12 @@ class Grouping:
         """The units, each after those that it depends on; none if some value was left in memory
         that cannot be: those are `alone` then."""
         for i, item in enumerate(self.items):
-            if item.definition is None or not self._joins(i, item.definition):
-                self._stands_alone(i, item.definition)
+            self._place(i)
+            if item.definition is not None and item.definition.kind != "view":
+                self._join(i, i)
+        for unit in [*self.units]:  # those whose siblings came later
+            if unit.group is not None and len(unit.members) == 1 and unit in self.units:
+                self._join(unit.members[0], len(self.items))
         unfit = [n for u in self.units if u.group for n in u.group.unfit(self.read_of(u))]
         self.alone |= set(unfit)
         if unfit:
@@ -85,8 +89,9 @@ class Grouping:
         makers = {self.makers[n] for n in self.items[i].reads if n in self.makers}
         return list(dict.fromkeys(self.unit[m] for m in makers if m in self.unit and m != i))
 
-    def _stands_alone(self, i: int, d: Definition | None) -> None:
-        unit = _Unit(i)
+    def _place(self, i: int) -> None:
+        """An item becomes a unit of its own."""
+        unit, d = _Unit(i), self.items[i].definition
         self._depend(unit, self._before(i))
         self.units.append(unit)
         self.unit[i] = unit
@@ -108,33 +113,52 @@ class Grouping:
 
     # ---- joining
 
-    def _joins(self, i: int, d: Definition) -> bool:
-        """Whether a definition becomes part of the units that make what it reads."""
-        before = self._before(i)
-        near = [unit for unit in before if unit.group is not None]
-        near.sort(key=lambda unit: -max(unit.members))
+    def _join(self, i: int, placed: int) -> None:
+        """Merges a definition's unit with those that make what it reads, or that read the same.
+
+        placed: of how many items it is known where they are."""
+        own, near, views = self.unit[i], [], {}
+        for number in self.items[i].reads:
+            m, through = self.makers.get(number), []
+            while m is not None and self._is_view(m):
+                through.append(m)
+                m = self.makers.get(self.items[m].reads[0])
+            if m is None or m not in self.unit or self.unit[m] is own:
+                continue
+            unit = self.unit[m]
+            if unit.group is not None:
+                near.append(unit)
+                views[unit.mask] = [*views.get(unit.mask, ()), *through]
+        near = sorted(dict.fromkeys(near), key=lambda unit: -max(unit.members))
         choices = [near] if len(near) > 1 else []
         choices += [[unit] for unit in near]
-        if d.kind != "view":  # whoever reads the same array may as well compute this, too
-            given = {self.roots.get(n, n) for n in d.reads}
-            choices += [
-                [u] for u in reversed(self.units)
-                if u.group is not None and u not in near and not given.isdisjoint(u.group.inputs)
-            ]  # fmt: skip
-        return any(self._join(i, d, chosen, before) for chosen in choices)
+        given = {self.roots.get(n, n) for n in self.items[i].reads}
+        choices += [
+            [u] for u in reversed(self.units)
+            if u.group is not None and u is not own and u not in near
+            and not given.isdisjoint(u.group.inputs)
+        ]  # fmt: skip
+        for chosen in choices:
+            pulled = [self.unit[m] for u in chosen for m in views.get(u.mask, ())]
+            if self._merge([*dict.fromkeys([*chosen, *pulled, own])], placed):
+                return
 
-    def _join(self, i: int, d: Definition, chosen: list[_Unit], before: list[_Unit]) -> bool:
+    def _is_view(self, m: int) -> bool:
+        d = self.items[m].definition
+        return d is not None and d.kind == "view"
+
+    def _merge(self, chosen: list[_Unit], placed: int) -> bool:
+        """Makes one unit of several, if one kernel can compute them."""
         mask = sum(unit.mask for unit in chosen)
-        for unit in chosen:
-            others = [u for m in unit.members for u in self._before(m)] + before
-            if any(u not in chosen and u.after & mask for u in others):
-                return False
-        members = sorted(m for unit in chosen for m in unit.members) + [i]
+        members = sorted(m for unit in chosen for m in unit.members)
+        before = [u for m in members for u in self._before(m) if u not in chosen]
+        if any(u.after & mask for u in before):
+            return False
         definitions = [d for m in members if (d := self.items[m].definition) is not None]
         if len(definitions) > MOST:
             return False
         # Who comes later may yet join, and need nothing in memory.
-        read = self._read([m for m in members if self._is_settled(m, i)], members)
+        read = self._read([m for m in members if self._is_settled(m, members, placed)], members)
         for rows in self._rows(definitions, [u.group.rows for u in chosen if u.group]):
             group = Group(definitions, rows, self.forms, self.roots)
             if group.fits(read):
@@ -142,23 +166,22 @@ class Grouping:
         else:
             return False
         target = chosen[0]
-        target.group, target.members, target.mask = group, members, mask | 1 << i
+        target.group, target.members, target.mask = group, members, mask
         for unit in chosen:
             target.after |= unit.after
-        target.after &= ~target.mask
+        target.after &= ~mask
         for m in members:
             self.unit[m] = target
         self.units = [u for u in self.units if u is target or u not in chosen]
-        self._depend(target, [u for u in before if u not in chosen])
+        self._depend(target, before)
         return True
 
-    def _is_settled(self, m: int, i: int) -> bool:
-        """Whether an item's result is needed in memory for sure, when items before i are placed."""
+    def _is_settled(self, m: int, members: Sequence[int], placed: int) -> bool:
+        """Whether an item's result has to be in memory for sure, when so many items are placed."""
         (number,) = self.items[m].results
         if number in self.kept or number in self.alone:
             return True
-        return any(r < i and r not in self.unit[m].members for r in self.readers.get(number, ())
-                   ) if m in self.unit else False  # fmt: skip
+        return any(r < placed and r not in members for r in self.readers.get(number, ()))
 
     def _read(self, shown: Sequence[int], members: Sequence[int]) -> set[int]:
         """What has to be in memory for others to read some of the results of members."""

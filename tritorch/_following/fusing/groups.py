@@ -86,8 +86,9 @@ class Group:
         if d.kind in _HOLDING:
             count = rows if d.kind == "column" else math.prod(form.shape) // d.what[1]
             return spaces.columns(form.shape, rows) is not None and count == rows
-        if d.kind == "cat":
-            return at is not None and at == spaces.split(d.shape, rows) and d.what >= at
+        if d.kind in ("cat", "embed"):
+            dim = d.what if d.kind == "cat" else d.what[0]
+            return at is not None and at == spaces.split(d.shape, rows) and dim >= at
         if d.kind == "rows":
             return inside is None if i == 0 else at is not None and self._tables(d)
         if d.kind == "pick":

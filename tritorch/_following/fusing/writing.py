@@ -298,41 +298,50 @@ class _Source:
         return self.computed(self.group.made[base], self.moved(place, along))
 
     def _cat(self, d: Definition, place: Place) -> Word:
-        rows = self.group.rows
-        at = spaces.split(d.shape, rows) or 0
-        inner = math.prod(d.shape[d.what + 1 :])
-        whole = d.shape[d.what] * inner
-        outer = place.columns // whole if place.plain else math.prod(d.shape[at : d.what])
-        within = self.line("within", f"{place.col} % {whole}", dtypes.int32).text if outer > 1 else (
-            place.col
-        )  # fmt: skip
-        start, word = 0, None
+        kind, start, word = held(d.dtype), 0, None
         for x in d.operands:
-            form = self.forms[x.number]
-            size = form.shape[d.what] * inner
-            text = within if not start else f"{within} - {start}"
-            if outer > 1:
-                text = f"{place.col} // {whole} * {size} + {text}"
-            part = self.line("place", text, dtypes.int32).text
-            inside = [f"({within} >= {start})"] * (start > 0)
-            inside += [f"({within} < {start + size})"] * (start + size < whole)
-            chosen = self.line("inside", " & ".join(inside) or f"{within} >= 0", dtypes.bool_).text
-            mask = f"({place.col_mask} & {chosen})" if place.col_mask else chosen
-            here = place._replace(
-                col=part, col_mask=mask, plain=False, columns=math.prod(form.shape[at:])
-            )
-            one = self.element(x.number, form.shape, here)
-            kind = held(d.dtype)
-            said = self.said(one, kind)
+            chosen, said = self._part(d, x.number, d.what, start, place)
             if word is None:
-                word = Word(said, kind, one.by_row, True)
+                word = Word(said, kind, True, True)
             else:
-                word = self.line(
-                    "joined", f"tl.where({chosen}, {said}, {word.text})", kind, word, one
-                )
-            start += size
+                word = self.line("joined", f"tl.where({chosen}, {said}, {word.text})", kind)
+            start += self.forms[x.number].shape[d.what]
         assert word is not None
         return word._replace(by_row=True, by_col=True)
+
+    def _embed(self, d: Definition, place: Place) -> Word:
+        kind = held(d.dtype)
+        chosen, said = self._part(d, d.operands[0].number, *d.what, place)
+        self.function("constant", "fused")
+        zero = f"constant({number_text(0, kind)}, {type_text(kind)})"
+        word = self.line("embedded", f"tl.where({chosen}, {said}, {zero})", kind)
+        return word._replace(by_row=True, by_col=True)
+
+    def _part(
+        self, d: Definition, number: int, dim: int, start: int, place: Place
+    ) -> tuple[str, str]:
+        """Of a value that is a part of another along a dim: which places it has, and its elements
+        there."""
+        form = self.forms[number]
+        at = spaces.split(d.shape, self.group.rows) or 0
+        inner = math.prod(d.shape[dim + 1 :])
+        whole, size, first = d.shape[dim] * inner, form.shape[dim] * inner, start * inner
+        several = math.prod(d.shape[at:dim]) > 1
+        within = place.col
+        if several:
+            within = self.line("within", f"{place.col} % {whole}", dtypes.int32).text
+        text = f"{within} - {first}" if first else within
+        if several:
+            text = f"{place.col} // {whole} * {size} + {text}"
+        part = self.line("place", text, dtypes.int32).text
+        inside = [f"({within} >= {first})"] * (first > 0)
+        inside += [f"({within} < {first + size})"] * (first + size < whole)
+        chosen = self.line("inside", " & ".join(inside) or f"{within} >= 0", dtypes.bool_).text
+        mask = f"({place.col_mask} & {chosen})" if place.col_mask else chosen
+        here = place._replace(
+            col=part, col_mask=mask, plain=False, columns=math.prod(form.shape[at:])
+        )
+        return chosen, self.said(self.element(number, form.shape, here), held(d.dtype))
 
     def _index(
         self, d: Definition, number: int, place: Place, dim: int, size: int, wraps: bool

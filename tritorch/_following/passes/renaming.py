@@ -78,4 +78,5 @@ def _is_plain(note: Note, forms: Sequence[Form]) -> bool:
         return False
     twins = [twin_of(forms[x.number]) if type(x) is Value else x for x in note.inputs]
     compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))
-    return op.result_dtype(compute).numpy == form.dtype
+    result = op.result_dtype(compute)
+    return form.dtype == (result.numpy if form.kind is ndarray else result)
