@@ -17,6 +17,12 @@ def constant(value, DTYPE: tl.constexpr):
 
 
 @triton.jit
+def spread(x, row, col):
+    """A tile of which each element is the same in some dims."""
+    return tl.where((row >= 0) & (col >= 0), x, x)
+
+
+@triton.jit
 def whole_row(x, mask, IDENTITY: tl.constexpr):
     """A tile without what lies outside of its rows."""
     if mask is None:

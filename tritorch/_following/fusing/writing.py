@@ -430,7 +430,7 @@ class _Source:
         word = self.element(x, self.forms[x].shape, self.place)
         text = self.said(word, kind)
         if not word.by_col or (d.kind == "column" and not word.by_row):
-            text = f"tl.broadcast_to({text}, [ROWS, WIDTH])"
+            text = f"{self.function('spread', 'fused')}({text}, row, col)"
         return text
 
     def _reduce(self, d: Definition, place: Place) -> Word:
