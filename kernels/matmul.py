@@ -46,7 +46,8 @@ def finished(
     """activation(alpha row_scale[row] col_scale[col] acc + beta addend[batch, row, col]).
 
     ADDEND: "none", "row" (one for all rows of all batches) or "matrix".  extra: the addend, its
-    strides, each scale and its stride, alpha and beta.  row and col have shapes that broadcast to
+    strides, each scale and its stride, alpha and beta, and what ACTIVATION works on, if that was
+    written for what follows a product.  row and col have shapes that broadcast to
     acc's.
     """
     if SCALED:
@@ -63,7 +64,12 @@ def finished(
         addend = tl.load(extra[0] + at, mask=mask, other=0.0)
         acc += convert(addend, acc.dtype) * number(extra[9], acc.dtype)
     if ACTIVATION is not None:
-        acc = ACTIVATION(acc)
+        if extra is None:
+            acc = ACTIVATION(acc)
+        elif len(extra) > 10:  # it reads and writes arrays, of which it knows the strides
+            acc = ACTIVATION(acc, row, col, row < n_rows, col < n_cols, extra)
+        else:
+            acc = ACTIVATION(acc)
     return acc
 
 

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton import names
@@ -57,6 +57,16 @@ def machine(device: int) -> tuple[int, int]:
     return capability, properties["multi_processor_count"]
 
 
+class Then(NamedTuple):
+    """What was written for what follows a product: a jit function of an element, its row and
+    column, which of them exist, and the kernel's `extra`; the same for the transposed product; and
+    the arrays that it reads and writes."""
+
+    function: Any
+    swapped: Any
+    arrays: tuple[Array, ...]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ending:
     """What is done to a product: activation(alpha row_scale col_scale (a b) + beta addend).
@@ -71,6 +81,7 @@ class Ending:
     row_scale: Array | None = None
     col_scale: Array | None = None
     activation: str | None = None
+    then: Then | None = None
 
     def transposed(self) -> Ending:
         """The same, of the transposed product."""
@@ -79,8 +90,11 @@ class Ending:
             addend = addend.transpose(-1, -2)
         elif addend is not None:
             addend = addend.unsqueeze(addend.ndim)
+        then = self.then
+        if then is not None:
+            then = Then(then.swapped, then.function, then.arrays)
         return dataclasses.replace(
-            self, addend=addend, row_scale=self.col_scale, col_scale=self.row_scale
+            self, addend=addend, row_scale=self.col_scale, col_scale=self.row_scale, then=then
         )
 
     def arguments(self, shape: tuple[int, ...]) -> tuple[Any, Mapping[str, Any]]:
@@ -97,15 +111,18 @@ class Ending:
             "SCALED": scaled,
             "ACTIVATION": self.activation and scalar_function(self.activation),
         }
-        if addend is None and not scaled:
+        arrays: tuple[Array, ...] = ()
+        if self.then is not None:
+            constants["ACTIVATION"], arrays = self.then.function, self.then.arrays
+        if addend is None and not scaled and not arrays:
             return None, constants
-        any_array = addend if addend is not None else self.row_scale
+        any_array = next(x for x in (addend, self.row_scale, *arrays) if x is not None)
         scales = []
         for scale in (self.row_scale, self.col_scale):
             dense = scale is not None and scale.numel() > 1
             scales += [any_array if scale is None else scale, int(dense)]
         numbers = float_bits(self.alpha), float_bits(self.beta)
-        return (any_array, *strides, *scales, *numbers), constants
+        return (any_array, *strides, *scales, *numbers, *arrays), constants
 
     def is_wide(self) -> bool:
         """Whether offsets into the addend need 64 bits."""
@@ -125,6 +142,12 @@ def scalar_function(name: str) -> Any:
 def mm(a: Array, b: Array) -> Array:
     """The product of two matrices."""
     return _matrix(a, b, a.dtype, PLAIN)
+
+
+def ended(a: Array, b: Array, addend: Array | None, numbers: Any, kind: dtype, then: Then) -> Array:
+    """beta addend + alpha a b, of matrices, and what follows it; numbers: beta and alpha."""
+    beta, alpha = numbers
+    return _matrix(a, b, kind, Ending(addend, alpha, beta, then=then))
 
 
 def bmm(a: Array, b: Array) -> Array:

@@ -55,7 +55,7 @@ def _rows(x: Tensor) -> Tensor:
 _linear = Operator(
     "linear", "x w b",
     composed=lambda x, w, b: x.matmul(w.t()) if b is None else x.matmul(w.t()) + b,
-    axes="...k,nk,n->...n", cpu=_cpu_linear, gpu=_gpu_linear,
+    axes="...k,nk,n->...n", fuses="linear", cpu=_cpu_linear, gpu=_gpu_linear,
     node="{'squeeze_.dim' if len(x.shape) == 1 else ('mm', 'addmm')[b is not None] if "
         "len(x.shape) == 2 else ('_unsafe_view', 'view')[b is not None]}",
     grad=(

@@ -46,6 +46,7 @@ _mm = Operator(
     "mm",
     "a b",
     axes="mk,kn->mn",
+    fuses="mm",
     cpu=_cpu_mm,
     gpu="matmul.mm",
     grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)),
@@ -361,7 +362,7 @@ def _scaled_sum(addend: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tenso
 _addmm = Operator(
     "addmm", "addend a b", "beta alpha",
     composed=lambda addend, a, b, beta, alpha: _scaled_sum(addend, a.mm(b), beta, alpha),
-    axes="=,mk,kn->mn", cpu=_cpu_addmm, gpu="matmul.addmm",
+    axes="=,mk,kn->mn", fuses="addmm", cpu=_cpu_addmm, gpu="matmul.addmm",
     grad=(
         lambda g, beta: g if beta == 1 else g * beta,
         lambda g, b, alpha: _times(g.matmul(b.mH), alpha),
@@ -371,6 +372,7 @@ _addmm = Operator(
 _baddbmm = _addmm.like(
     "baddbmm",
     "Baddbmm",
+    fuses="",
     axes="=,bmk,bkn->bmn",
     composed=lambda addend, a, b, beta, alpha: _scaled_sum(addend, a.bmm(b), beta, alpha),
     batch="sum_with_product",

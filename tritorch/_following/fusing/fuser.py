@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._following.fusing.definitions import definition
+from tritorch._following.fusing.endings import Ended, is_product
 from tritorch._following.fusing.grouping import Grouping, Item
 from tritorch._following.fusing.kernels import Fused
 from tritorch._following.fusing.parts import parts_of, without_unread
@@ -101,9 +102,10 @@ def _tried(
         drawn = call.results if call.note.form == "draw" else drawn
         items.append(Item(reads, call.results, known, i))
         by_item.append(call)
+    products = {i for i, call in enumerate(by_item) if is_product(call, forms)}
     alone: set[int] = set()
     while True:
-        grouping = Grouping(items, forms, kept, alone)
+        grouping = Grouping(items, forms, kept, alone, products)
         units = grouping.run()
         if units or not items:
             break
@@ -129,7 +131,11 @@ def _tried(
         read = grouping.read_of(unit)
         if not read:
             continue  # nobody needs it
-        kernel = Fused(unit.group, read, exact)
+        kernel: Fused | Ended
+        if unit.product is None:
+            kernel = Fused(unit.group, read, exact)
+        else:
+            kernel = Ended(by_item[unit.product], unit.group, read, exact)
         note = Note(
             "fused", FusedOp(kernel.name), tuple(map(Value, kernel.inputs)), (), kernel.results,
             len(kernel.results) > 1,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tritorch._following.fusing.definitions import Definition, is_dense_row_major
+from tritorch._following.fusing.endings import group_after
 from tritorch._following.fusing.groups import Group
 from tritorch._following.tape import Form, Value
 
@@ -34,16 +35,20 @@ class _Unit:
         self.mask = 1 << place
         self.after = 0  # the items on which it depends, as a mask
         self.group: Group | None = None
+        self.product: int | None = None  # the item whose kernel the group's functions end
 
 
 class Grouping:
     """Items, and the units that they become."""
 
     def __init__(
-        self, items: Sequence[Item], forms: Sequence[Form], kept: set[int], alone: set[int]
-    ) -> None:
-        """alone: values that are not to be left in memory by a kernel of other columns."""
+        self, items: Sequence[Item], forms: Sequence[Form], kept: set[int], alone: set[int],
+        products: set[int],
+    ) -> None:  # fmt: skip
+        """alone: values that are not to be left in memory by a kernel of other columns; products:
+        items whose kernels can go on."""
         self.items, self.forms, self.kept = items, forms, kept
+        self.products = products
         self.alone = alone
         self.makers: dict[int, int] = {}  # of values, items
         self.readers: dict[int, list[int]] = {}
@@ -80,6 +85,9 @@ class Grouping:
         for unit in self.units:
             if unit.group is not None and not unit.group.fits(self.read_of(unit)):
                 raise AssertionError("a kernel cannot be written")
+        for unit in [*self.units]:
+            if unit.group is not None:
+                self._end(unit)
         return self._ordered()
 
     # ---- dependence
@@ -175,6 +183,40 @@ class Grouping:
         self.units = [u for u in self.units if u is target or u not in chosen]
         self._depend(target, before)
         return True
+
+    def _end(self, unit: _Unit) -> None:
+        """Lets a product's kernel go on with a unit, if one can: the last that the unit reads."""
+        assert unit.group is not None
+        roots, reads = self.roots, [n for m in unit.members for n in self.items[m].reads]
+        makers = {self.makers.get(roots.get(n, n), -1) for n in reads}
+        for product in sorted(makers & self.products, reverse=True):
+            (made,) = self.items[product].results
+            own = self.unit[product]
+            if own.product is not None or len(own.members) > 1:
+                continue
+            views = [
+                self.unit[self.makers[n]] for n in reads
+                if roots.get(n) == made and self.unit[self.makers[n]] is not unit
+            ]  # fmt: skip
+            chosen = list(dict.fromkeys([own, *views, unit]))
+            members = sorted(m for each in chosen for m in each.members)
+            mask = sum(each.mask for each in chosen)
+            before = [u for m in members for u in self._before(m) if u not in chosen]
+            if any(u.after & mask for u in before) or any(len(v.members) > 1 for v in views):
+                continue
+            read = self._read(members, members)
+            group = group_after(unit.group, made, read)
+            if group is None:
+                continue
+            unit.group, unit.product, unit.members, unit.mask = group, product, members, mask
+            for each in chosen:
+                unit.after |= each.after
+            unit.after &= ~mask
+            for m in members:
+                self.unit[m] = unit
+            self.units = [u for u in self.units if u is unit or u not in chosen]
+            self._depend(unit, before)
+            return
 
     def _is_settled(self, m: int, members: Sequence[int], placed: int) -> bool:
         """Whether an item's result has to be in memory for sure, when so many items are placed."""

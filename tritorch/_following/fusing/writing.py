@@ -86,14 +86,22 @@ def number_text(x: Any, kind: Dtype) -> str:
     return repr(x - (1 << bits) if kind.is_signed and x >> (bits - 1) else x)
 
 
+def ending(group: Group, read: set[int], product: int, result: int, exact: bool) -> Written:
+    """What follows a product, for its kernel: `Then` of `gpu/matmul.py`.
+
+    result: the value that the kernel gives in the product's place; others of `read`, and the product
+    itself if it is one of them, are stored beside it."""
+    return _Source(group, exact, product).ending(read, result)
+
+
 def written(group: Group, read: set[int], exact: bool) -> Written:
     """The kernel of a group; read: what it leaves in memory; exact: it rounds where eager does."""
     return _Source(group, exact).written(group.outputs(read))
 
 
 class _Source:
-    def __init__(self, group: Group, exact: bool) -> None:
-        self.group, self.exact = group, exact
+    def __init__(self, group: Group, exact: bool, product: int = -1) -> None:
+        self.group, self.exact, self.product = group, exact, product
         self.forms: Sequence[Form] = group.forms
         self.lines: list[str] = []
         self.known: dict[Any, Word] = {}
@@ -105,8 +113,9 @@ class _Source:
         self.numbers: dict[Number, str] = {}
         self.marks: tuple[str, int, int] | None = None
         rows, cols = group.rows, group.columns
-        self.tiled = group.holds
-        self.row_place = Place("row", "", "row_mask" if rows > 1 else "", "", 1)
+        self.tiled = group.holds or product >= 0
+        masked = rows > 1 or product >= 0
+        self.row_place = Place("row", "", "row_mask" if masked else "", "", 1)
         self.place = (
             Place("row", "col", self.row_place.row_mask, "col_mask", cols)
             if self.tiled
@@ -199,12 +208,24 @@ class _Source:
                 self.known[key] = self.line(f"{name}_value", text, kind)
             return self.known[key]
         d = self.group.made.get(number)
+        if number == self.product or self.group.roots.get(number) == self.product:
+            return self.multiplied()
         if d is None:
             return self.load(number, shape, place)
         along = spaces.own(form.shape, shape, self.group.rows)
         if along is None:  # its elements are computed in the places of who reads them
             return self.computed(d._replace(shape=shape), place)
         return self.computed(d, self.moved(place, along))
+
+    def multiplied(self) -> Word:
+        """The product's element."""
+        kind = self.forms[self.product].dtype
+        word = Word("acc", held(kind), True, True)
+        if self.exact and kind.name in _NARROW:
+            self.function("convert", "copy")
+            text = f"convert(convert(acc, {type_text(kind)}), {type_text(held(kind))})"
+            word = self.line("acc", text, held(kind), word)
+        return word
 
     def load(self, number: int, shape: tuple[int, ...], place: Place) -> Word:
         """An element of an array from outside."""
@@ -400,7 +421,7 @@ class _Source:
         drawn = [self.number(each.number, None) if type(each) is Value else repr(each)
                  for each in (seed, offset)]  # fmt: skip
         columns = self.group.columns
-        if place.plain and (not self.tiled or columns % 4 == 0):
+        if self.product < 0 and place.plain and (not self.tiled or columns % 4 == 0):
             four = (
                 f"row * {columns // 4} + tl.arange(0, WIDTH // 4)[None, :]" if self.tiled
                 else "tl.program_id(0) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)"
@@ -464,6 +485,37 @@ class _Source:
             self.lines.append(f"sum{i} += column_sum({tile}, {mask})")
         return self._assembled(stores, sums)
 
+    def ending(self, read: set[int], result: int) -> Written:
+        """A function of an element of the product."""
+        group = self.group
+        beside = [n for n in group.outputs(read) if n != result]
+        beside += [self.product] if self.product in read else []
+        for i, number in enumerate(beside):
+            if number == self.product:
+                self.lines.append(
+                    f"tl.store(y{i}_ptr + row * {group.columns} + col, "
+                    f"convert(acc, {type_text(self.forms[number].dtype)}), "
+                    "mask=row_mask & col_mask)"
+                )
+                self.function("convert", "copy")
+            else:
+                self._stored(group.made[number], f"y{i}_ptr")
+        word = self.computed(group.made[result], self.place)
+        made = self.said(word, held(self.forms[result].dtype))
+        pointers = [*self.arrays.values(), *(f"y{i}_ptr" for i in range(len(beside)))]
+        head = [f"{name} = extra[{10 + i}]" for i, name in enumerate(pointers)]
+        lines = "\n".join(f"    {line}" for line in (*head, *self.lines, f"return {made}"))
+        name = self._name()
+        # `ROW` and `COL` are put in their order by who launches it.
+        parameters = "acc, ROW, COL, ROW_mask, COL_mask, extra" if pointers else "acc"
+        source = _ENDING.format(
+            imports=self._imports(), name=name, parameters=parameters, lines=lines
+        )
+        return Written(
+            source, name, tuple(self.arrays), tuple(self.read), tuple(self.numbers),
+            (result, *beside), (), self.marks,
+        )  # fmt: skip
+
     def _stored(self, d: Definition, pointer: str) -> list[str]:
         form = self.forms[d.result]
         row = self.tiled and spaces.columns(d.shape, self.group.rows) == 1
@@ -490,6 +542,17 @@ class _Source:
             f"tl.store({at}, convert({word.text}, {type_text(form.dtype)}){options})"
         )  # fmt: skip
         return []
+
+    def _name(self) -> str:
+        given = [d.name.strip("_") for d in self.group.definitions if d.kind != "view"]
+        joined = "_".join(dict.fromkeys(given))[:60].rstrip("_")
+        return f"fused_{joined}"
+
+    def _imports(self) -> str:
+        return "".join(
+            f"from tritorch.kernels.{file} import {', '.join(sorted(used))}\n"
+            for file, used in sorted(self.used.items())
+        )
 
     def _assembled(self, stores: Sequence[int], sums: Sequence[int]) -> Written:
         group = self.group
@@ -525,25 +588,29 @@ class _Source:
         parameters += ["flag_ptr", "launch"] if self.marks else []
         constants = ("ROWS", "WIDTH") if self.tiled else ("BLOCK",)
         parameters += [f"{name}: tl.constexpr" for name in constants]
-        stems = list(dict.fromkeys(d.name.strip("_") for d in group.definitions if d.kind != "view"))
-        name = "_".join(stems)[:60].rstrip("_") or "fused"
+        name = self._name()
         free = [*self.numbers.values(), *(["launch"] if self.marks else [])]
         decorator = f"@triton.jit(do_not_specialize={free})" if free else "@triton.jit"
-        imports = "".join(
-            f"from tritorch.kernels.{file} import {', '.join(sorted(used))}\n"
-            for file, used in sorted(self.used.items())
-        )
         source = _TEMPLATE.format(
-            imports=imports, decorator=decorator, name=f"fused_{name}",
+            imports=self._imports(), decorator=decorator, name=name,
             parameters=",\n".join(f"    {p}" for p in parameters),
             lines="\n".join(f"    {line}" for line in (*head, *body)),
         )  # fmt: skip
         return Written(
-            source, f"fused_{name}", tuple(self.arrays), tuple(self.read), tuple(self.numbers), tuple(stores),
+            source, name, tuple(self.arrays), tuple(self.read), tuple(self.numbers), tuple(stores),
             tuple(sums), self.marks,
         )  # fmt: skip
 
 
+_ENDING = '''import triton
+import triton.language as tl
+
+{imports}
+
+@triton.jit
+def {name}({parameters}):
+{lines}
+'''
 _TEMPLATE = '''import triton
 import triton.language as tl
 
