@@ -85,15 +85,29 @@ int region_traverse(PyObject* self, visitproc visit, void* arg) {
 
 }  // namespace
 
-void grow(Region* r, int size) {
-  if (r->slots->size() < static_cast<std::size_t>(size))
-    r->slots->resize(static_cast<std::size_t>(size), nullptr);
+namespace {
+
+// The region of a mark knows a tensor no longer.
+void clear_slot(const Tensor* t, unsigned long long mark) {
+  Region* r = region_of(mark >> kSlotBits);
+  if (!r) return;
+  const auto slot = static_cast<std::size_t>(mark & ((1u << kSlotBits) - 1));
+  if (slot < r->slots->size() && (*r->slots)[slot] == t) (*r->slots)[slot] = nullptr;
 }
 
-void place(Region* r, Tensor* t, int slot) {
-  grow(r, slot + 1);
-  t->mark = mark_of(r->serial, slot);
-  (*r->slots)[static_cast<std::size_t>(slot)] = t;
+}  // namespace
+
+void grow(Region* r, int size) {
+  while (r->slots->size() < static_cast<std::size_t>(size)) r->slots->push_back(nullptr);
+}
+
+void place(Region* r, Met& met) {
+  for (std::size_t i = 0; i < met.count; ++i) {
+    const auto [t, before] = met.mark(i);
+    grow(r, slot_of(t) + 1);
+    if (before) clear_slot(t, before);
+    (*r->slots)[static_cast<std::size_t>(slot_of(t))] = t;
+  }
 }
 
 namespace {
@@ -115,11 +129,11 @@ PyObject* as_tuple(const std::vector<std::int64_t>& values) {
   return tuple;
 }
 
-// The spec of a lazy tensor, with the sizes of this run.
-Ref spec_of(const Pattern& p, const Region* r) {
-  if (!p.layout) return p.object;
+// What stands for the array of a tensor that is made, with the sizes of this run.
+Ref lazy_of(const Pattern& p, const Region* r) {
+  if (!p.more || !p.more->layout) return p.object;
   std::vector<std::int64_t> sizes, steps;
-  if (!p.layout->compute(*r->numbers, sizes, steps)) {
+  if (!p.more->layout->compute(*r->numbers, sizes, steps)) {
     PyErr_SetString(PyExc_SystemError, "a size of a compiled function has no value");
     return Ref();
   }
@@ -128,30 +142,28 @@ Ref spec_of(const Pattern& p, const Region* r) {
   for (Py_ssize_t i = 0; i < kSpecFields; ++i) {
     PyObject* item = i == kShape     ? shape.get()
                      : i == kStrides ? strides.get()
-                                     : PyTuple_GET_ITEM(p.object.get(), i);
+                                     : PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(p.object.get())->spec, i);
     PyTuple_SET_ITEM(spec.get(), i, Py_NewRef(item));
   }
-  return spec;
+  return Ref(new_lazy(spec.get(), nullptr));
 }
 
 // What a call results in, now: the tensors that it makes are lazy.
 PyObject* make_result(const Pattern& p, Region* r) {
   switch (p.kind) {
     case Pattern::fresh: {
-      const Ref spec = spec_of(p, r);
-      auto* t = spec ? reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0)) : nullptr;
+      Ref lazy = lazy_of(p, r);
+      auto* t = lazy ? reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0)) : nullptr;
       if (!t) return nullptr;
-      t->shadow = reinterpret_cast<PyObject*>(new_lazy(spec.get(), r));
-      if (!t->shadow) {
-        Py_DECREF(t);
-        return nullptr;
-      }
-      place(r, t, p.number);
+      t->shadow = lazy.release();
+      t->mark = mark_of(r->serial, p.number);
+      (*r->slots)[static_cast<std::size_t>(p.number)] = t;
       return reinterpret_cast<PyObject*>(t);
     }
-    case Pattern::slot:
-      return Py_NewRef(
-          reinterpret_cast<PyObject*>((*r->slots)[static_cast<std::size_t>(p.number)]));
+    case Pattern::slot: {
+      auto* t = reinterpret_cast<PyObject*>((*r->slots)[static_cast<std::size_t>(p.number)]);
+      return t ? Py_NewRef(t) : PyErr_Format(PyExc_SystemError, "tensor %d is gone", p.number);
+    }
     case Pattern::sequence:
       return build_sequence(p, [&](const Pattern& item) { return make_result(item, r); });
     default:
@@ -159,26 +171,21 @@ PyObject* make_result(const Pattern& p, Region* r) {
   }
 }
 
-// The tensors of a call's arguments that have arrays are kept until it is computed.
-bool keep(const Pattern& p, PyObject* argument, Region* r) {
-  bool seen = false;
+// The tensors of a call's arguments that have arrays are kept until it is computed.  Whether a
+// program may write one of them without a call.
+bool keep(const Pattern& p, Region* r) {
   if (p.kind == Pattern::slot || p.kind == Pattern::fresh) {
-    Tensor* t = as_tensor(argument);
-    if (p.kind == Pattern::fresh) place(r, t, p.number);
-    if (!t->array) return false;
     const auto slot = static_cast<std::size_t>(p.number);
-    if (r->is_kept->size() <= slot) r->is_kept->resize(slot + 1, 0);
-    if (!std::exchange((*r->is_kept)[slot], 1)) r->kept->emplace_back(p.number, Ref::to(argument));
+    Tensor* t = (*r->slots)[slot];
+    if (!t->array) return false;
+    if (r->is_kept->size() <= slot) r->is_kept->resize(r->slots->size(), 0);
+    if (!std::exchange((*r->is_kept)[slot], 1))
+      r->kept->emplace_back(p.number, Ref::to(reinterpret_cast<PyObject*>(t)));
     return is_exposed(t);
   }
-  if (p.kind == Pattern::sequence)
-    for (std::size_t i = 0; i < p.items.size(); ++i)
-      seen |= keep(p.items[i], PySequence_Fast_ITEMS(argument)[i], r);
-  if (p.kind == Pattern::slice) {
-    auto* s = reinterpret_cast<PySliceObject*>(argument);
-    seen |=
-        keep(p.items[0], s->start, r) | keep(p.items[1], s->stop, r) | keep(p.items[2], s->step, r);
-  }
+  bool seen = false;
+  if (p.kind == Pattern::sequence || p.kind == Pattern::slice)
+    for (const Pattern& each : p.items()) seen |= keep(each, r);
   return seen;
 }
 
@@ -192,7 +199,7 @@ bool put_aside(Region* r, int slot) {
     PyErr_Clear();
     return false;
   }
-  auto* lazy = reinterpret_cast<PyObject*>(new_lazy(spec, r));
+  PyObject* lazy = new_lazy(spec, r);
   Py_DECREF(spec);
   if (!lazy) {
     PyErr_Clear();
@@ -228,7 +235,7 @@ namespace {
 // A barrier may change what is known of the tensors that it is given: they are met anew.
 void unmark(Region* r, PyObject* argument) {
   if (Tensor* t = as_tensor(argument)) {
-    if (t->mark >> kSlotBits == r->serial) {
+    if (t->mark >> kSlotBits == r->serial && !is_lazy(t)) {
       forget(t);
       t->mark = 0;
     }
@@ -244,17 +251,19 @@ void unmark_all(Region* r, PyObject* const* args, Py_ssize_t n, PyObject* names)
   for (Py_ssize_t i = 0; i < total; ++i) unmark(r, args[i]);
 }
 
-PyObject* hit(Region* r, Step* step, PyObject* const* args) {
-  r->computing = PyThread_get_thread_ident();  // no other thread computes half of what waits
+PyObject* hit(Region* r, Step* step, Met& met) {
+  r->computing = r->thread;  // no other thread computes half of what waits
   grow(r, step->first + step->met + step->made);
+  place(r, met);
   bool now = false;
-  for (std::size_t i = 0; i < step->args->size(); ++i) now |= keep((*step->args)[i], args[i], r);
-  PyObject* result = make_result(step->result->front(), r);
+  for (const Pattern& p : step->args()) now |= keep(p, r);
+  PyObject* result = make_result(step->result(), r);
   if (result) {
     waiting += r->steps->empty();
     r->steps->push_back(step);
     r->here = step;
-    for (int slot : *step->writes) now |= !put_aside(r, slot);
+    if (step->writes)
+      for (int slot : *step->writes) now |= !put_aside(r, slot);
   }
   r->computing = 0;
   if (!result) return nullptr;
@@ -291,6 +300,7 @@ bool enter(Region* r) {
   }
   if (!refresh_ambient(r)) return false;
   r->open = true;
+  r->thread = PyThread_get_thread_ident();
   regions.push_back(r);
   region = reinterpret_cast<Region*>(Py_NewRef(reinterpret_cast<PyObject*>(r)));
   return true;
@@ -435,9 +445,7 @@ PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* 
   if (!refresh_ambient(r)) return nullptr;
   Step* barrier = nullptr;
   Met met{r->serial, 0, *r->numbers};
-  const std::vector<Step*>& known = *r->here->next;  // other threads may add to it
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    Step* step = known[i];
+  for (Step* step = r->here->child; step; step = step->sibling) {
     if (step->gate != gate) continue;
     if (step->barrier) {
       barrier = step;
@@ -445,7 +453,7 @@ PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* 
     }
     met.next = step->first;
     if (!matches(step, r, args, n, names, met)) continue;
-    return hit(r, step, args);
+    return hit(r, step, met);
   }
   if (barrier && barrier->tries >= kTries) {
     r->here = barrier;
@@ -457,13 +465,13 @@ PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* 
   return miss(r, gate, args, n, names);
 }
 
-void forget(Tensor* t) {
+Region* region_of(unsigned long long serial) {
   for (Region* r : regions)
-    if (t->mark >> kSlotBits == r->serial) {
-      const auto slot = static_cast<std::size_t>(t->mark & ((1u << kSlotBits) - 1));
-      if (slot < r->slots->size() && (*r->slots)[slot] == t) (*r->slots)[slot] = nullptr;
-    }
+    if (r->serial == serial) return r;
+  return nullptr;
 }
+
+void forget(Tensor* t) { clear_slot(t, t->mark); }
 
 bool add_region_type(PyObject* module) {
   region_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&region_spec));

@@ -19,7 +19,7 @@ extern PyTypeObject* lazy_type;
 
 struct Lazy {
   PyObject_HEAD PyObject* spec;  // (shape, dtype, strides, device, requires grad)
-  PyObject* region;
+  PyObject* region;              // null: the one whose number is in a tensor's mark
 };
 
 // Whether the public functions that this thread calls are followed; in a region.
