@@ -206,6 +206,10 @@ bool compute(Region* r) {
   ++r->busy;
   const bool asked = set_modes_asked(false);  // they were asked when the calls came
   const bool good = run_as_planned(r, steps, values);
+  if (r->steps->empty()) {  // its memory is for the next ones
+    steps.clear();
+    steps.swap(*r->steps);
+  }
   set_modes_asked(asked);
   r->computing = 0;
   --waiting;

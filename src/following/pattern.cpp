@@ -74,11 +74,13 @@ bool OpenLayout::compute(const std::vector<Number>& numbers, std::vector<std::in
 
 bool InputSpec::lies(std::span<const std::int64_t> sizes, std::span<const std::int64_t> steps,
                      std::vector<Number>& numbers) const {
-  if (!open)
-    return layout.size() == sizes.size() + steps.size() &&
-           std::equal(sizes.begin(), sizes.end(), layout.begin()) &&
-           std::equal(steps.begin(), steps.end(),
-                      layout.begin() + static_cast<std::ptrdiff_t>(sizes.size()));
+  if (!open) {
+    const std::size_t n = sizes.size();
+    if (layout.size() != 2 * n) return false;
+    for (std::size_t i = 0; i < n; ++i)
+      if (layout[i] != sizes[i] || layout[n + i] != steps[i]) return false;
+    return true;
+  }
   if (sizes.size() != open->shape.size()) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     std::int64_t wanted;
@@ -102,7 +104,7 @@ bool InputSpec::lies(std::span<const std::int64_t> sizes, std::span<const std::i
 }
 
 bool InputSpec::fits(Tensor* t, std::vector<Number>& numbers) const {
-  if (reinterpret_cast<PyObject*>(Py_TYPE(t)) != type.get() || !t->array ||
+  if (!t->array ||
       reinterpret_cast<PyObject*>(Py_TYPE(t->array)) != array_type.get() || is_set(t->tangent) ||
       leaf != static_cast<bool>(t->leaf) || view != is_set(t->base) || inference != t->inference)
     return false;
@@ -188,8 +190,10 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
       return t && t->mark == mark_of(met.serial, p.number);
     }
     case Pattern::fresh: {
-      Tensor* t = as_tensor(argument);
-      if (!t || t->mark >> kSlotBits == met.serial || !p.more->input.fits(t, met.numbers)) return false;
+      const InputSpec& input = p.more->input;
+      if (reinterpret_cast<PyObject*>(Py_TYPE(argument)) != input.type.get()) return false;
+      auto* t = reinterpret_cast<Tensor*>(argument);
+      if (t->mark >> kSlotBits == met.serial || !input.fits(t, met.numbers)) return false;
       met.meet(t);
       return true;
     }

@@ -70,7 +70,7 @@ struct InputSpec {
   char inference = 0;
 
   bool read(Tensor* t);  // false: it is no tensor of a plain array
-  // numbers: those that are known; this tensor's open sizes are added.
+  // Of a tensor of that type.  numbers: those that are known; its open sizes are added.
   bool fits(Tensor* t, std::vector<Number>& numbers) const;
   bool lies(std::span<const std::int64_t> sizes, std::span<const std::int64_t> steps,
             std::vector<Number>& numbers) const;

@@ -301,6 +301,8 @@ bool enter(Region* r) {
   if (!refresh_ambient(r)) return false;
   r->open = true;
   r->thread = PyThread_get_thread_ident();
+  r->modes = &modes;
+  r->unfollowed = &unfollowed;
   regions.push_back(r);
   region = reinterpret_cast<Region*>(Py_NewRef(reinterpret_cast<PyObject*>(r)));
   return true;
@@ -434,13 +436,12 @@ PyType_Spec region_spec = {"tritorch._C.Region", sizeof(Region), 0,
 
 }  // namespace
 
-bool follows() {
-  if (region) wait_for_others(region);  // what it has computed is half there
-  return region && region->busy == 0 && !region->eager && unfollowed == 0;
+bool follows(Region* r) {
+  wait_for_others(r);  // what it has computed is half there
+  return r->busy == 0 && !r->eager && *r->unfollowed == 0;
 }
 
-PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  Region* r = region;
+PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   wait_for_others(r);
   if (!refresh_ambient(r)) return nullptr;
   Step* barrier = nullptr;

@@ -95,6 +95,8 @@ struct Region {
   unsigned long long epoch;
   long ambient;
   unsigned long thread;     // that it runs in
+  const Modes* modes;       // that thread's
+  const int* unfollowed;    // and its
   unsigned long computing;  // which thread computes what waited; 0: none
   int busy;                 // calls inside of calls are not followed
   char open;                // it runs

@@ -31,15 +31,19 @@ bool matches(const Step* step, const Region* r, PyObject* const* args, Py_ssize_
              PyObject* names, Met& met) {
   const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
   if (step->barrier || step->ambient != r->ambient ||
-      step->grad_enabled != static_cast<char>(modes.grad_enabled) ||
-      step->inference_mode != static_cast<char>(modes.inference_mode) ||
+      step->grad_enabled != static_cast<char>(r->modes->grad_enabled) ||
+      step->inference_mode != static_cast<char>(r->modes->inference_mode) ||
       step->n_args != total || !same_names(step->names, names))
     return false;
-  for (Py_ssize_t i = 0; i < total; ++i)
-    if (!fits(step->patterns[i], args[i], met)) {
-      met.take_back();
-      return false;
-    }
+  for (Py_ssize_t i = 0; i < total; ++i) {
+    const Pattern& p = step->patterns[i];
+    if (p.kind == Pattern::slot && Py_TYPE(args[i]) == tensor_type
+            ? reinterpret_cast<Tensor*>(args[i])->mark == mark_of(met.serial, p.number)
+            : fits(p, args[i], met))
+      continue;
+    met.take_back();
+    return false;
+  }
   if (!step->conditions) return true;
   for (const Expr& condition : *step->conditions) {
     std::int64_t holds;
