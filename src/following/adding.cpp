@@ -1,4 +1,6 @@
 // How a call that was made plainly becomes a step of the trie.
+#include <algorithm>
+
 #include "following/state.h"
 
 namespace tritorch {
@@ -21,6 +23,14 @@ bool take_layouts(Pattern& p, PyObject* items, Py_ssize_t& next, bool of_results
   for (Pattern& each : p.items())
     if (!take_layouts(each, items, next, of_results)) return false;
   return true;
+}
+
+// Which tensors a call is given, once each.
+void find_reads(const Pattern& p, std::vector<int>& reads) {
+  if ((p.kind == Pattern::slot || p.kind == Pattern::fresh) &&
+      std::ranges::find(reads, p.number) == reads.end())
+    reads.push_back(p.number);
+  for (const Pattern& each : p.items()) find_reads(each, reads);
 }
 
 // opened: (layouts of tensors from outside, layouts of results, conditions, this run's numbers)
@@ -84,6 +94,7 @@ PyObject* add_step(PyObject* self, PyObject* args) {
       Py_RETURN_FALSE;
     }
   }
+  for (const Pattern& p : step->args()) find_reads(p, *step->reads);
   step->met = met.next - step->first;
   place(r, met);
   // What it gives: patterns of the same kind, with the spec of each tensor that is made here.

@@ -184,6 +184,7 @@ bool make_pattern(PyObject* argument, Met& met, Pattern& p) {
 }
 
 bool fits(const Pattern& p, PyObject* argument, Met& met) {
+  if (p.is_object() && argument == p.object.get()) return true;
   switch (p.kind) {
     case Pattern::slot: {
       Tensor* t = as_tensor(argument);
@@ -198,15 +199,13 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
       return true;
     }
     case Pattern::same:
-      return argument == p.object.get();
+      return false;
     case Pattern::integer: {
-      if (argument == p.object.get()) return true;
       if (!PyLong_CheckExact(argument)) return false;
       int overflow = 0;
       return PyLong_AsLongLongAndOverflow(argument, &overflow) == p.whole && !overflow;
     }
     case Pattern::real: {
-      if (argument == p.object.get()) return true;
       if (!PyFloat_CheckExact(argument)) return false;
       const double value = PyFloat_AS_DOUBLE(argument);
       return std::memcmp(&value, &p.value, sizeof value) == 0;
@@ -225,7 +224,6 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
              same_number(n, wanted);
     }
     case Pattern::equal: {
-      if (argument == p.object.get()) return true;
       if (Py_TYPE(argument) != Py_TYPE(p.object.get())) return false;
       const int same = PyObject_RichCompareBool(argument, p.object.get(), Py_EQ);
       if (same < 0) PyErr_Clear();

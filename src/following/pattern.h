@@ -3,7 +3,6 @@
 
 #include <Python.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -104,6 +103,7 @@ struct Pattern {
   Pattern();
   Pattern(Pattern&&) noexcept;
   ~Pattern();
+  bool is_object() const { return kind >= same && kind <= equal; }  // what `object` is fits
   std::span<Pattern> items();
   std::span<const Pattern> items() const;
   More& with_more();
@@ -133,26 +133,31 @@ inline Pattern::More& Pattern::with_more() {
 // The tensors that were met, while arguments are compared: their marks are set for the time, and
 // taken back where the comparison fails.
 struct Met {
-  using Mark = std::pair<Tensor*, unsigned long long>;  // what it was
+  struct Mark {
+    Tensor* tensor;
+    unsigned long long before;
+  };
 
   unsigned long long serial;
   int next;  // the slot of the next one that is met
   std::vector<Number>& numbers;
-  std::size_t known = numbers.size();
+  std::size_t known;
   std::size_t count = 0;
-  std::array<Mark, 6> few = {};
-  std::vector<Mark> many = {};  // all after those
+  std::vector<Mark> many = {};  // after the first ones
+  Mark few[6];                  // in each call: they are not cleared
 
-  Mark& mark(std::size_t i) { return i < few.size() ? few[i] : many[i - few.size()]; }
+  Met(unsigned long long serial, int next, std::vector<Number>& numbers)
+      : serial(serial), next(next), numbers(numbers), known(numbers.size()) {}
+  Mark& mark(std::size_t i) { return i < std::size(few) ? few[i] : many[i - std::size(few)]; }
   void meet(Tensor* t) {
-    if (count >= few.size()) many.emplace_back();
+    if (count >= std::size(few)) many.emplace_back();
     mark(count++) = {t, t->mark};
     t->mark = mark_of(serial, next++);
   }
   void take_back() {
     while (count > 0) {
       const Mark& last = mark(--count);
-      last.first->mark = last.second;
+      last.tensor->mark = last.before;
     }
     many.clear();
     numbers.resize(known);

@@ -97,14 +97,15 @@ void clear_slot(const Tensor* t, unsigned long long mark) {
 
 }  // namespace
 
-void grow(Region* r, int size) {
-  while (r->slots->size() < static_cast<std::size_t>(size)) r->slots->push_back(nullptr);
+static void grow(Region* r, int size) {
+  if (r->slots->size() < static_cast<std::size_t>(size))
+    r->slots->resize(static_cast<std::size_t>(size), nullptr);
 }
 
 void place(Region* r, Met& met) {
+  grow(r, met.next);
   for (std::size_t i = 0; i < met.count; ++i) {
     const auto [t, before] = met.mark(i);
-    grow(r, slot_of(t) + 1);
     if (before) clear_slot(t, before);
     (*r->slots)[static_cast<std::size_t>(slot_of(t))] = t;
   }
@@ -173,19 +174,17 @@ PyObject* make_result(const Pattern& p, Region* r) {
 
 // The tensors of a call's arguments that have arrays are kept until it is computed.  Whether a
 // program may write one of them without a call.
-bool keep(const Pattern& p, Region* r) {
-  if (p.kind == Pattern::slot || p.kind == Pattern::fresh) {
-    const auto slot = static_cast<std::size_t>(p.number);
+bool keep(const Step* step, Region* r) {
+  bool seen = false;
+  for (int number : *step->reads) {
+    const auto slot = static_cast<std::size_t>(number);
     Tensor* t = (*r->slots)[slot];
-    if (!t->array) return false;
+    if (!t->array) continue;
     if (r->is_kept->size() <= slot) r->is_kept->resize(r->slots->size(), 0);
     if (!std::exchange((*r->is_kept)[slot], 1))
-      r->kept->emplace_back(p.number, Ref::to(reinterpret_cast<PyObject*>(t)));
-    return is_exposed(t);
+      r->kept->emplace_back(number, Ref::to(reinterpret_cast<PyObject*>(t)));
+    seen |= is_exposed(t);
   }
-  bool seen = false;
-  if (p.kind == Pattern::sequence || p.kind == Pattern::slice)
-    for (const Pattern& each : p.items()) seen |= keep(each, r);
   return seen;
 }
 
@@ -253,10 +252,10 @@ void unmark_all(Region* r, PyObject* const* args, Py_ssize_t n, PyObject* names)
 
 PyObject* hit(Region* r, Step* step, Met& met) {
   r->computing = r->thread;  // no other thread computes half of what waits
-  grow(r, step->first + step->met + step->made);
+  const int size = step->first + step->met + step->made;
+  while (r->slots->size() < static_cast<std::size_t>(size)) r->slots->push_back(nullptr);
   place(r, met);
-  bool now = false;
-  for (const Pattern& p : step->args()) now |= keep(p, r);
+  bool now = keep(step, r);
   PyObject* result = make_result(step->result(), r);
   if (result) {
     waiting += r->steps->empty();
@@ -440,6 +439,8 @@ bool follows(Region* r) {
   wait_for_others(r);  // what it has computed is half there
   return r->busy == 0 && !r->eager && *r->unfollowed == 0;
 }
+
+bool is_overheard(const Region* r) { return r->modes->saving_hooks || r->modes->tracing_calls; }
 
 PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   wait_for_others(r);

@@ -24,6 +24,8 @@ struct Lazy {
 
 // Whether the public functions that a region's thread calls are followed.
 bool follows(Region* r);
+// Whether somebody hears of each call that is recorded there.
+bool is_overheard(const Region* r);
 
 // A call of a public function by a function that is followed.
 PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n,

@@ -51,6 +51,7 @@ struct Step {
   int numbers;           // how many are open before it
   int tries;
   char barrier, grad_enabled, inference_mode;
+  std::vector<int>* reads;        // slots of its arguments
   std::vector<Expr>* conditions;  // on numbers, which hold where it fits; or null
   std::vector<int>* writes;       // slots whose memory it writes; or null
   std::vector<Plan>* plans;
@@ -106,8 +107,6 @@ struct Region {
 
 enum { kShape, kDtype, kStrides, kDevice, kNeedsGrad, kLeaf, kSpecFields };
 
-// Makes room for so many slots.
-void grow(Region* r, int size);
 // The tensors that a region has met get their slots; other regions that know them lose them.
 void place(Region* r, Met& met);
 // The region that runs and has this number, or null.

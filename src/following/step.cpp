@@ -10,6 +10,7 @@ Step* new_step(Step* parent) {
   if (!step) return nullptr;
   step->parent = parent;
   step->plans = new std::vector<Plan>;
+  step->reads = new std::vector<int>;
   return step;
 }
 
@@ -39,7 +40,7 @@ bool matches(const Step* step, const Region* r, PyObject* const* args, Py_ssize_
     const Pattern& p = step->patterns[i];
     if (p.kind == Pattern::slot && Py_TYPE(args[i]) == tensor_type
             ? reinterpret_cast<Tensor*>(args[i])->mark == mark_of(met.serial, p.number)
-            : fits(p, args[i], met))
+            : (p.is_object() && args[i] == p.object.get()) || fits(p, args[i], met))
       continue;
     met.take_back();
     return false;
@@ -81,6 +82,7 @@ void step_dealloc(PyObject* self) {
   Py_CLEAR(step->names);
   Py_CLEAR(step->call);
   delete[] step->patterns;
+  delete step->reads;
   delete step->writes;
   delete step->plans;
   delete step->conditions;

@@ -281,7 +281,7 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   const State& now = state;
   Region* const here = region;  // thread-locals are asked for once
   if (here && follows(here) && !gate->describes) [[unlikely]] {
-    if (now.modes || modes.saving_hooks || modes.tracing_calls ||
+    if (now.modes || is_overheard(here) ||
         overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) {
       if (!settled()) return nullptr;
     } else if (now.autocast && is_set(gate->policy)) {  // what it casts is followed by itself
@@ -472,8 +472,7 @@ PyObject* follow_cast(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* 
   return follow(region, args[0], args + 1, n - 1, names);
 }
 PyObject* follows_now(PyObject*, PyObject*) {
-  return PyBool_FromLong(region && follows(region) && !state.modes && !modes.saving_hooks &&
-                         !modes.tracing_calls);
+  return PyBool_FromLong(region && follows(region) && !state.modes && !is_overheard(region));
 }
 PyObject* set_autocast(PyObject*, PyObject* value) { return set_flag(&state.autocast, value); }
 PyObject* set_overrides(PyObject*, PyObject* value) { return set_flag(&state.overrides, value); }
