@@ -30,7 +30,8 @@ struct Sharing {
 
 // How to compute what waits when a step is the last, `first` was the first, the program holds
 // certain tensors, and certain inputs share memory: a `_C.Program`, a function, or None for the
-// calls as they were made.
+// calls as they were made; (a function, the number of a backward pass) for the calls until another
+// one begins.
 struct Plan {
   const Step* first;
   std::vector<int> held;

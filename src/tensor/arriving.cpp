@@ -4,6 +4,9 @@
 #include "tensor/fields.h"
 
 namespace tritorch {
+
+long latest_pass = -1;
+
 namespace {
 
 // Whether nobody else leads to an ndarray's memory: it is no view, or the only one of all of it.
@@ -55,7 +58,16 @@ PyObject* arrive(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return PyLong_FromSsize_t(i);
 }
 
+PyObject* set_latest_pass(PyObject*, PyObject* number) {
+  latest_pass = PyLong_AsLong(number);
+  if (PyErr_Occurred()) return nullptr;
+  Py_RETURN_NONE;
+}
+PyObject* get_latest_pass(PyObject*, PyObject*) { return PyLong_FromLong(latest_pass); }
+
 PyMethodDef functions[] = {
+    {"set_latest_pass", set_latest_pass, METH_O, "The number of a backward pass that begins."},
+    {"latest_pass", get_latest_pass, METH_NOARGS, "That of the one that began last."},
     {"arrive", TRITORCH_FASTCALL(arrive), "Gives leaves their first gradients."},
     {nullptr, nullptr, 0, nullptr}};
 
