@@ -66,6 +66,7 @@ void region_dealloc(PyObject* self) {
   delete r->written;
   delete r->numbers;
   Py_CLEAR(r->twin);
+  Py_CLEAR(r->walked);
   Py_CLEAR(r->root);
   Py_CLEAR(r->follower);
   type->tp_free(self);
@@ -78,6 +79,7 @@ int region_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(reinterpret_cast<PyObject*>(r->root));
   Py_VISIT(r->follower);
   Py_VISIT(r->twin);
+  Py_VISIT(r->walked);
   for (auto& [slot, tensor] : *r->kept) Py_VISIT(tensor.get());
   for (auto& [tensor, array] : *r->written) Py_VISIT(tensor.get());
   return 0;
@@ -325,6 +327,7 @@ void start_again(Region* r) {
   r->slots->clear();
   r->numbers->clear();
   Py_CLEAR(r->twin);
+  Py_CLEAR(r->walked);
   r->serial = next_serial++;
   r->eager = r->learns = false;
 }
@@ -413,6 +416,7 @@ PyMemberDef region_members[] = {
     {"follower", T_OBJECT, offsetof(Region, follower), READONLY, nullptr},
     {"serial", T_ULONGLONG, offsetof(Region, serial), READONLY, nullptr},
     {"twin", T_OBJECT, offsetof(Region, twin), 0, nullptr},
+    {"walked", T_OBJECT, offsetof(Region, walked), 0, nullptr},
     {"busy", T_INT, offsetof(Region, busy), 0, nullptr},
     {"eager", T_BOOL, offsetof(Region, eager), 0, nullptr},
     {"learns", T_BOOL, offsetof(Region, learns), 0, nullptr},

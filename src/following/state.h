@@ -92,7 +92,8 @@ struct Region {
   std::vector<char>* is_kept;                       // by slot, whether it is among those
   std::vector<std::pair<Ref, PyObject*>>* written;  // tensors whose arrays are put aside
   std::vector<Number>* numbers;                     // those that are left open, of this run
-  PyObject* twin;  // Python's: the step of another way that is like the last call
+  PyObject* twin;    // Python's: the step of another way that is like the last call
+  PyObject* walked;  // Python's: (a step, what is open in the calls until there)
   unsigned long long serial;
   unsigned long long epoch;
   long ambient;

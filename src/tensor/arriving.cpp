@@ -58,6 +58,37 @@ PyObject* arrive(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return PyLong_FromSsize_t(i);
 }
 
+// gradient_edges(tensors, counts) -> (edges, outputs): to each tensor so many, by which its gradients
+// arrive: its node, or itself for a leaf, or None; and which of the node's outputs it is.
+PyObject* gradient_edges(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2 || !PyList_CheckExact(args[0]) || !PyList_CheckExact(args[1]) ||
+      PyList_GET_SIZE(args[0]) != PyList_GET_SIZE(args[1]))
+    return PyErr_Format(PyExc_TypeError, "gradient_edges(tensors, counts)");
+  Py_ssize_t total = 0;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[1]); ++i)
+    total += PyLong_AsSsize_t(PyList_GET_ITEM(args[1], i));
+  if (PyErr_Occurred()) return nullptr;
+  PyObject *edges = PyTuple_New(total), *outputs = PyTuple_New(total);
+  Py_ssize_t at = 0;
+  for (Py_ssize_t i = 0; edges && outputs && i < PyList_GET_SIZE(args[0]); ++i) {
+    Tensor* t = as_tensor(PyList_GET_ITEM(args[0], i));
+    if (!t || (is_lazy(t) && !force(t)) || requires_grad(t) < 0) {
+      if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected tensors");
+      Py_CLEAR(edges);
+      break;
+    }
+    PyObject* edge = is_set(t->node) ? t->node : t->leaf ? reinterpret_cast<PyObject*>(t) : Py_None;
+    for (Py_ssize_t k = PyLong_AsSsize_t(PyList_GET_ITEM(args[1], i)); k > 0 && at < total; --k) {
+      PyTuple_SET_ITEM(edges, at, Py_NewRef(edge));
+      PyTuple_SET_ITEM(outputs, at++, PyLong_FromLong(t->leaf ? 0 : t->output));
+    }
+  }
+  PyObject* pair = edges && outputs ? PyTuple_Pack(2, edges, outputs) : nullptr;
+  Py_XDECREF(edges);
+  Py_XDECREF(outputs);
+  return pair;
+}
+
 PyObject* set_latest_pass(PyObject*, PyObject* number) {
   latest_pass = PyLong_AsLong(number);
   if (PyErr_Occurred()) return nullptr;
@@ -66,6 +97,7 @@ PyObject* set_latest_pass(PyObject*, PyObject* number) {
 PyObject* get_latest_pass(PyObject*, PyObject*) { return PyLong_FromLong(latest_pass); }
 
 PyMethodDef functions[] = {
+    {"gradient_edges", TRITORCH_FASTCALL(gradient_edges), "By which gradients of tensors arrive."},
     {"set_latest_pass", set_latest_pass, METH_O, "The number of a backward pass that begins."},
     {"latest_pass", get_latest_pass, METH_NOARGS, "That of the one that began last."},
     {"arrive", TRITORCH_FASTCALL(arrive), "Gives leaves their first gradients."},
