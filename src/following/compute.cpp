@@ -142,8 +142,10 @@ bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>
     if (Py_TYPE(program) == program_type)
       return run_program(program, reinterpret_cast<PyObject*>(r), values, *r->slots);
     if (PyTuple_CheckExact(program)) {  // (who waits for a backward pass, the last one by then)
-      if (PyLong_AsLong(PyTuple_GET_ITEM(program, 1)) == latest_pass) program = Py_None;
-      else program = PyTuple_GET_ITEM(program, 0);
+      if (PyLong_AsLong(PyTuple_GET_ITEM(program, 1)) == latest_pass)
+        program = Py_None;
+      else
+        program = PyTuple_GET_ITEM(program, 0);
     }
     if (program == Py_None) return run_plainly(r, steps, values);
     Ref next = ask_python(r, steps, values, held, program);

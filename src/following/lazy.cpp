@@ -96,9 +96,8 @@ bool become(Tensor* t, PyObject* computed) {
 
 bool force(Tensor* t) {
   auto* lazy = reinterpret_cast<Lazy*>(t->shadow);
-  const Ref owner = Ref::to(lazy->region ? lazy->region
-                                         : reinterpret_cast<PyObject*>(
-                                               region_of(t->mark >> kSlotBits)));
+  const Ref owner = Ref::to(
+      lazy->region ? lazy->region : reinterpret_cast<PyObject*>(region_of(t->mark >> kSlotBits)));
   bool good = !owner || compute(reinterpret_cast<Region*>(owner.get()));
   if (good && is_lazy(t)) {
     PyErr_SetString(PyExc_RuntimeError,

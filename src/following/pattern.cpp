@@ -104,9 +104,9 @@ bool InputSpec::lies(std::span<const std::int64_t> sizes, std::span<const std::i
 }
 
 bool InputSpec::fits(Tensor* t, std::vector<Number>& numbers) const {
-  if (!t->array ||
-      reinterpret_cast<PyObject*>(Py_TYPE(t->array)) != array_type.get() || is_set(t->tangent) ||
-      leaf != static_cast<bool>(t->leaf) || view != is_set(t->base) || inference != t->inference)
+  if (!t->array || reinterpret_cast<PyObject*>(Py_TYPE(t->array)) != array_type.get() ||
+      is_set(t->tangent) || leaf != static_cast<bool>(t->leaf) || view != is_set(t->base) ||
+      inference != t->inference)
     return false;
   if (const NDArray* a = as_ndarray(t->array)) {
     if (!lies(a->shape(), a->steps(), numbers)) return false;

@@ -20,9 +20,7 @@ inline unsigned long long mark_of(unsigned long long serial, int slot) {
   return serial << kSlotBits | static_cast<unsigned>(slot);
 }
 
-inline int slot_of(const Tensor* t) {
-  return static_cast<int>(t->mark & ((1u << kSlotBits) - 1));
-}
+inline int slot_of(const Tensor* t) { return static_cast<int>(t->mark & ((1u << kSlotBits) - 1)); }
 
 // An owned reference.
 class Ref {

@@ -143,9 +143,10 @@ Ref lazy_of(const Pattern& p, const Region* r) {
   Ref spec(PyTuple_New(kSpecFields)), shape(as_tuple(sizes)), strides(as_tuple(steps));
   if (!spec || !shape || !strides) return Ref();
   for (Py_ssize_t i = 0; i < kSpecFields; ++i) {
-    PyObject* item = i == kShape     ? shape.get()
-                     : i == kStrides ? strides.get()
-                                     : PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(p.object.get())->spec, i);
+    PyObject* item = i == kShape ? shape.get()
+                     : i == kStrides
+                         ? strides.get()
+                         : PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(p.object.get())->spec, i);
     PyTuple_SET_ITEM(spec.get(), i, Py_NewRef(item));
   }
   return Ref(new_lazy(spec.get(), nullptr));

@@ -28,8 +28,7 @@ bool follows(Region* r);
 bool is_overheard(const Region* r);
 
 // A call of a public function by a function that is followed.
-PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n,
-                 PyObject* names);
+PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names);
 
 // Computes what waits in any thread, and waits for what another one computes: somebody is about to
 // do what nobody follows.  False with a Python error set on failure.

@@ -29,8 +29,8 @@ bool may_take(const Tensor* leaf, const Tensor* g) {
          std::ranges::equal(array->steps(), like->steps()) && has_own_memory(array);
 }
 
-// arrive(edges, results, i, shared) -> the first edge from i on over which no gradient came that its
-// leaf could take over; shared: the ids of leaves to which others lead, a dict.
+// arrive(edges, results, i, shared) -> the first edge from i on over which no gradient came that
+// its leaf could take over; shared: the ids of leaves to which others lead, a dict.
 PyObject* arrive(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n != 4 || !PyTuple_CheckExact(args[0]) || !PyLong_CheckExact(args[2]) ||
       !PyDict_CheckExact(args[3]))
@@ -58,8 +58,8 @@ PyObject* arrive(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return PyLong_FromSsize_t(i);
 }
 
-// gradient_edges(tensors, counts) -> (edges, outputs): to each tensor so many, by which its gradients
-// arrive: its node, or itself for a leaf, or None; and which of the node's outputs it is.
+// gradient_edges(tensors, counts) -> (edges, outputs): to each tensor so many, by which its
+// gradients arrive: its node, or itself for a leaf, or None; and which of the node's outputs it is.
 PyObject* gradient_edges(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n != 2 || !PyList_CheckExact(args[0]) || !PyList_CheckExact(args[1]) ||
       PyList_GET_SIZE(args[0]) != PyList_GET_SIZE(args[1]))

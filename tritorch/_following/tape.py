@@ -67,9 +67,7 @@ class Note(NamedTuple):
     @property
     def writes(self) -> bool:
         """Whether it writes memory that it is given."""
-        return self.form == "in place" or (
-            self.form not in _PURE and self.op.schema.is_mutable
-        )
+        return self.form == "in place" or (self.form not in _PURE and self.op.schema.is_mutable)
 
 
 class Unfit(Exception):
