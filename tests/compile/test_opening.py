@@ -246,3 +246,27 @@ def test_nothing_is_kept_of_a_function_that_is_gone() -> None:
     assert steps() > before
     del fast
     assert steps() == before
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: torch.randn(1, n, 8), lambda n: torch.randn(1, 8, n).mT,
+        lambda n: torch.randn(n, 8)[None], lambda n: torch.randn(3, n, 8)[1:2],
+    ],
+    ids=["dense", "transposed", "indexed", "sliced"],
+)  # fmt: skip
+def test_a_batch_of_one(make: Callable[[int], torch.Tensor]) -> None:
+    """The stride of a dim of size one follows from the other sizes, too."""
+
+    w = torch.randn(8, 8)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        q = (x @ w).view(x.shape[0], x.shape[1], 2, 4).transpose(1, 2)
+        return torch.softmax(q @ q.mT, -1) @ q
+
+    fast = follow(function)
+    for n in SIZES:
+        x = make(n)
+        same(fast(x), function(x))
+    assert fast.ways == 2
