@@ -1,4 +1,6 @@
 // How a call that was made plainly becomes a step of the trie.
+#include <algorithm>
+
 #include "following/state.h"
 
 namespace tritorch {
@@ -16,11 +18,19 @@ bool take_layouts(Pattern& p, PyObject* items, Py_ssize_t& next, bool of_results
     if (item == Py_None) return true;
     auto layout = std::make_unique<OpenLayout>();
     if (!layout->read(item)) return false;
-    (of_results ? p.layout : p.input->open) = std::move(layout);
+    (of_results ? p.with_more().layout : p.more->input.open) = std::move(layout);
   }
-  for (Pattern& each : p.items)
+  for (Pattern& each : p.items())
     if (!take_layouts(each, items, next, of_results)) return false;
   return true;
+}
+
+// Which tensors a call is given, once each.
+void find_reads(const Pattern& p, std::vector<int>& reads) {
+  if ((p.kind == Pattern::slot || p.kind == Pattern::fresh) &&
+      std::ranges::find(reads, p.number) == reads.end())
+    reads.push_back(p.number);
+  for (const Pattern& each : p.items()) find_reads(each, reads);
 }
 
 // opened: (layouts of tensors from outside, layouts of results, conditions, this run's numbers)
@@ -30,10 +40,11 @@ bool leave_open(Region* r, Step* step, PyObject* opened) {
                         &PyTuple_Type, &conditions, &PyTuple_Type, &numbers))
     return false;
   Py_ssize_t next = 0;
-  for (Pattern& p : *step->args)
+  for (Pattern& p : step->args())
     if (!take_layouts(p, inputs, next, false)) return false;
   next = 0;
-  if (!take_layouts(step->result->front(), results, next, true)) return false;
+  if (!take_layouts(step->patterns[step->n_args], results, next, true)) return false;
+  if (PyTuple_GET_SIZE(conditions)) step->conditions = new std::vector<Expr>;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(conditions); ++i) {
     step->conditions->emplace_back();
     if (!step->conditions->back().take(PyTuple_GET_ITEM(conditions, i))) return false;
@@ -55,7 +66,9 @@ PyObject* add_step(PyObject* self, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO!OOOO!O", &gate, &PyTuple_Type, &all, &names, &call, &result,
                         &PyTuple_Type, &writes, &opened))
     return nullptr;
-  if (r->here->next->size() >= kMostBranches) {
+  std::size_t branches;
+  end_of(r->here, branches);
+  if (branches >= kMostBranches) {
     r->eager = true;
     Py_RETURN_FALSE;
   }
@@ -71,39 +84,42 @@ PyObject* add_step(PyObject* self, PyObject* args) {
   step->first = static_cast<int>(r->slots->size());
   step->numbers = static_cast<int>(r->numbers->size());
   Met met{r->serial, step->first, *r->numbers};
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all); ++i) {
-    step->args->emplace_back();
-    if (!make_pattern(PyTuple_GET_ITEM(all, i), met, step->args->back())) {
+  const auto n = static_cast<unsigned>(PyTuple_GET_SIZE(all));
+  step->n_args = static_cast<int>(n);
+  step->patterns = new Pattern[n + std::size_t{1}];
+  for (unsigned i = 0; i < n; ++i) {
+    if (!make_pattern(PyTuple_GET_ITEM(all, i), met, step->patterns[i])) {
       met.take_back();
       if (PyErr_Occurred()) return nullptr;
       Py_RETURN_FALSE;
     }
   }
+  for (const Pattern& p : step->args()) find_reads(p, *step->reads);
   step->met = met.next - step->first;
-  for (auto& [tensor, mark] : met.marks)
-    place(r, tensor, static_cast<int>(tensor->mark & ((1u << kSlotBits) - 1)));
+  place(r, met);
   // What it gives: patterns of the same kind, with the spec of each tensor that is made here.
   Met made{r->serial, met.next, *r->numbers};
-  Pattern& pattern = step->result->front();
+  Pattern& pattern = step->patterns[step->n_args];
   const auto describe = [&](auto&& again, Pattern& p, PyObject* object) -> bool {
     if (Tensor* t = as_tensor(object)) {
       if (t->mark >> kSlotBits == r->serial) {
         p.kind = Pattern::slot;
-        p.number = static_cast<int>(t->mark & ((1u << kSlotBits) - 1));
+        p.number = slot_of(t);
         return true;
       }
       p.kind = Pattern::fresh;
       p.number = made.next;
-      p.object = Ref(PyObject_CallOneArg(describe_handler, object));
+      const Ref spec(PyObject_CallOneArg(describe_handler, object));
+      if (spec) p.object = Ref(new_lazy(spec.get(), nullptr));
       made.meet(t);
       return static_cast<bool>(p.object);
     }
     if (PyTuple_Check(object) || PyList_CheckExact(object)) {
       p.kind = Pattern::sequence;
       p.object = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(object)));
-      p.items.resize(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)));
-      for (std::size_t i = 0; i < p.items.size(); ++i)
-        if (!again(again, p.items[i], PySequence_Fast_ITEMS(object)[i])) return false;
+      p.with_more().items.resize(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)));
+      for (std::size_t i = 0; i < p.items().size(); ++i)
+        if (!again(again, p.items()[i], PySequence_Fast_ITEMS(object)[i])) return false;
       return true;
     }
     p.kind = Pattern::same;
@@ -112,14 +128,15 @@ PyObject* add_step(PyObject* self, PyObject* args) {
   };
   if (!describe(describe, pattern, result)) return nullptr;
   step->made = made.next - met.next;
-  for (auto& [tensor, mark] : made.marks)
-    place(r, tensor, static_cast<int>(tensor->mark & ((1u << kSlotBits) - 1)));
+  place(r, made);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(writes); ++i)
     if (Tensor* t = as_tensor(PyTuple_GET_ITEM(writes, i)))
-      if (t->mark >> kSlotBits == r->serial)
-        step->writes->push_back(static_cast<int>(t->mark & ((1u << kSlotBits) - 1)));
+      if (t->mark >> kSlotBits == r->serial) {
+        if (!step->writes) step->writes = new std::vector<int>;
+        step->writes->push_back(slot_of(t));
+      }
   if (opened != Py_None && !leave_open(r, step, opened)) return nullptr;
-  r->here->next->push_back(step);
+  *end_of(r->here, branches) = step;  // Python ran, and other threads with it
   owned.release();
   r->here = step;
   Py_RETURN_TRUE;
@@ -129,13 +146,15 @@ PyObject* add_step(PyObject* self, PyObject* args) {
 PyObject* add_barrier(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   auto* r = reinterpret_cast<Region*>(self);
   if (n != 2) return PyErr_Format(PyExc_TypeError, "add_barrier(gate, call)");
-  for (Step* step : *r->here->next)
+  for (Step* step = r->here->child; step; step = step->sibling)
     if (step->barrier && step->gate == args[0]) {
       ++step->tries;
       r->here = step;
       Py_RETURN_FALSE;
     }
-  if (r->here->next->size() >= kMostBranches) {
+  std::size_t branches;
+  end_of(r->here, branches);
+  if (branches >= kMostBranches) {
     r->eager = true;
     Py_RETURN_FALSE;
   }
@@ -147,7 +166,7 @@ PyObject* add_barrier(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   step->tries = 1;
   step->first = static_cast<int>(r->slots->size());
   step->numbers = static_cast<int>(r->numbers->size());
-  r->here->next->push_back(step);
+  *end_of(r->here, branches) = step;
   r->here = step;
   Py_RETURN_TRUE;
 }

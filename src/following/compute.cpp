@@ -24,12 +24,12 @@ bool receive(const Pattern& p, PyObject* computed, Region* r, std::vector<Ref>& 
   }
   if (p.kind != Pattern::sequence) return true;
   if (!(PyTuple_Check(computed) || PyList_Check(computed)) ||
-      PySequence_Fast_GET_SIZE(computed) != static_cast<Py_ssize_t>(p.items.size())) {
+      PySequence_Fast_GET_SIZE(computed) != static_cast<Py_ssize_t>(p.items().size())) {
     PyErr_SetString(PyExc_SystemError, "a followed call gave another number of results");
     return false;
   }
-  for (std::size_t i = 0; i < p.items.size(); ++i)
-    if (!receive(p.items[i], PySequence_Fast_ITEMS(computed)[i], r, values)) return false;
+  for (std::size_t i = 0; i < p.items().size(); ++i)
+    if (!receive(p.items()[i], PySequence_Fast_ITEMS(computed)[i], r, values)) return false;
   return true;
 }
 
@@ -38,7 +38,7 @@ bool receive(const Pattern& p, PyObject* computed, Region* r, std::vector<Ref>& 
 bool run_step(const Step* step, Region* r, std::vector<Ref>& values) {
   std::vector<Ref> args;
   std::vector<PyObject*> given;
-  for (const Pattern& p : *step->args) {
+  for (const Pattern& p : step->args()) {
     args.emplace_back(build(p, values, *r->numbers));
     if (!args.back()) return false;
     given.push_back(args.back().get());
@@ -48,7 +48,7 @@ bool run_step(const Step* step, Region* r, std::vector<Ref>& values) {
   const auto n =
       static_cast<Py_ssize_t>(given.size()) - (step->names ? PyTuple_GET_SIZE(step->names) : 0);
   Ref result(call_plainly(r, step->gate, given.data(), n, step->names));
-  return result && receive(step->result->front(), result.get(), r, values);
+  return result && receive(step->result(), result.get(), r, values);
 }
 
 namespace {
@@ -141,6 +141,12 @@ bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>
     PyObject* program = keeps.get();
     if (Py_TYPE(program) == program_type)
       return run_program(program, reinterpret_cast<PyObject*>(r), values, *r->slots);
+    if (PyTuple_CheckExact(program)) {  // (who waits for a backward pass, the last one by then)
+      if (PyLong_AsLong(PyTuple_GET_ITEM(program, 1)) == latest_pass)
+        program = Py_None;
+      else
+        program = PyTuple_GET_ITEM(program, 0);
+    }
     if (program == Py_None) return run_plainly(r, steps, values);
     Ref next = ask_python(r, steps, values, held, program);
     if (next) plans[i].program = std::move(next);
@@ -177,9 +183,7 @@ bool waits_for(unsigned long thread, const Region* r) {
 
 }  // namespace
 
-// Waits while another thread computes what waited in a region; not for one that waits for this
-// thread.
-void wait_for_others(Region* r) {
+void wait_while_computed(Region* r) {
   const unsigned long me = PyThread_get_thread_ident();
   if (!r->computing || waits_for(me, r)) return;
   const Ref keeps = Ref::to(reinterpret_cast<PyObject*>(r));
@@ -208,6 +212,10 @@ bool compute(Region* r) {
   ++r->busy;
   const bool asked = set_modes_asked(false);  // they were asked when the calls came
   const bool good = run_as_planned(r, steps, values);
+  if (r->steps->empty()) {  // its memory is for the next ones
+    steps.clear();
+    steps.swap(*r->steps);
+  }
   set_modes_asked(asked);
   r->computing = 0;
   --waiting;

@@ -56,10 +56,11 @@ void expose(PyObject* array, bool by_address) {
 }
 
 bool is_exposed(const Tensor* t) {
+  static auto& map = exposures();
+  if (const NDArray* a = as_ndarray(t->array); a && !a->base && map.empty()) return false;
   if (const Array* d = as_array(t->array)) return d->storage->exposed;
   const Owner owner = owner_of(t->array, t);
   if (!owner.address) return true;
-  auto& map = exposures();
   if (map.empty()) return false;
   const auto found = map.find(owner.address);
   if (found == map.end()) return false;

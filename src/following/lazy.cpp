@@ -57,12 +57,12 @@ PyType_Spec lazy_spec = {"tritorch._C.Lazy", sizeof(Lazy), 0,
 
 }  // namespace
 
-Lazy* new_lazy(PyObject* spec, Region* r) {
+PyObject* new_lazy(PyObject* spec, Region* r) {
   auto* lazy = reinterpret_cast<Lazy*>(lazy_type->tp_alloc(lazy_type, 0));
   if (!lazy) return nullptr;
   lazy->spec = Py_NewRef(spec);
-  lazy->region = Py_NewRef(reinterpret_cast<PyObject*>(r));
-  return lazy;
+  lazy->region = Py_XNewRef(reinterpret_cast<PyObject*>(r));
+  return reinterpret_cast<PyObject*>(lazy);
 }
 
 // A tensor that waited becomes what was computed, with its history.
@@ -96,9 +96,9 @@ bool become(Tensor* t, PyObject* computed) {
 
 bool force(Tensor* t) {
   auto* lazy = reinterpret_cast<Lazy*>(t->shadow);
-  PyObject* owner = Py_NewRef(lazy->region);
-  bool good = compute(reinterpret_cast<Region*>(owner));
-  Py_DECREF(owner);
+  const Ref owner = Ref::to(
+      lazy->region ? lazy->region : reinterpret_cast<PyObject*>(region_of(t->mark >> kSlotBits)));
+  bool good = !owner || compute(reinterpret_cast<Region*>(owner.get()));
   if (good && is_lazy(t)) {
     PyErr_SetString(PyExc_RuntimeError,
                     "this tensor has no values: the compiled function that was to compute it has "

@@ -9,8 +9,10 @@
 namespace tritorch {
 namespace {
 
-bool equals(const std::vector<std::int64_t>& mine, std::span<const std::int64_t> theirs) {
-  return std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end());
+void set_layout(std::vector<std::int64_t>& layout, std::span<const std::int64_t> sizes,
+                std::span<const std::int64_t> steps) {
+  layout.assign(sizes.begin(), sizes.end());
+  layout.insert(layout.end(), steps.begin(), steps.end());
 }
 
 bool is_sequence(PyObject* object) {
@@ -27,15 +29,13 @@ bool InputSpec::read(Tensor* t) {
   array_type = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(t->array)));
   if (const NDArray* a = as_ndarray(t->array)) {
     dtype = Ref::to(a->descr);
-    shape.assign(a->shape().begin(), a->shape().end());
-    strides.assign(a->steps().begin(), a->steps().end());
+    set_layout(layout, a->shape(), a->steps());
     const Ref size(PyObject_GetAttrString(a->descr, "itemsize"));
     unit = size ? PyLong_AsLongLong(size.get()) : -1;
     if (unit < 0) return false;
   } else if (const Array* d = as_array(t->array)) {
     dtype = Ref(PyLong_FromLong(static_cast<long>(d->dtype)));
-    shape.assign(d->layout.shape().begin(), d->layout.shape().end());
-    strides.assign(d->layout.strides().begin(), d->layout.strides().end());
+    set_layout(layout, d->layout.shape(), d->layout.strides());
     device = d->device();
   } else {
     return false;
@@ -74,7 +74,13 @@ bool OpenLayout::compute(const std::vector<Number>& numbers, std::vector<std::in
 
 bool InputSpec::lies(std::span<const std::int64_t> sizes, std::span<const std::int64_t> steps,
                      std::vector<Number>& numbers) const {
-  if (!open) return equals(shape, sizes) && equals(strides, steps);
+  if (!open) {
+    const std::size_t n = sizes.size();
+    if (layout.size() != 2 * n) return false;
+    for (std::size_t i = 0; i < n; ++i)
+      if (layout[i] != sizes[i] || layout[n + i] != steps[i]) return false;
+    return true;
+  }
   if (sizes.size() != open->shape.size()) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     std::int64_t wanted;
@@ -98,9 +104,9 @@ bool InputSpec::lies(std::span<const std::int64_t> sizes, std::span<const std::i
 }
 
 bool InputSpec::fits(Tensor* t, std::vector<Number>& numbers) const {
-  if (reinterpret_cast<PyObject*>(Py_TYPE(t)) != type.get() || !t->array ||
-      reinterpret_cast<PyObject*>(Py_TYPE(t->array)) != array_type.get() || is_set(t->tangent) ||
-      leaf != static_cast<bool>(t->leaf) || view != is_set(t->base) || inference != t->inference)
+  if (!t->array || reinterpret_cast<PyObject*>(Py_TYPE(t->array)) != array_type.get() ||
+      is_set(t->tangent) || leaf != static_cast<bool>(t->leaf) || view != is_set(t->base) ||
+      inference != t->inference)
     return false;
   if (const NDArray* a = as_ndarray(t->array)) {
     if (!lies(a->shape(), a->steps(), numbers)) return false;
@@ -121,19 +127,18 @@ bool InputSpec::fits(Tensor* t, std::vector<Number>& numbers) const {
 bool make_pattern(PyObject* argument, Met& met, Pattern& p) {
   if (const Expr* open = as_open(argument)) {
     p.kind = Pattern::open;
-    p.expr = *open;
+    p.with_more().expr = *open;
     return true;
   }
   if (Tensor* t = as_tensor(argument)) {
     if (t->mark >> kSlotBits == met.serial) {
       p.kind = Pattern::slot;
-      p.number = static_cast<int>(t->mark & ((1u << kSlotBits) - 1));
+      p.number = slot_of(t);
       return true;
     }
     p.kind = Pattern::fresh;
     p.number = met.next;
-    p.input = std::make_unique<InputSpec>();
-    if (!p.input->read(t)) return false;
+    if (!p.with_more().input.read(t)) return false;
     met.meet(t);
     return true;
   }
@@ -142,29 +147,29 @@ bool make_pattern(PyObject* argument, Met& met, Pattern& p) {
     p.kind = Pattern::same;
   } else if (PyLong_CheckExact(argument)) {
     int overflow = 0;
-    p.integer_value = PyLong_AsLongLongAndOverflow(argument, &overflow);
+    p.whole = PyLong_AsLongLongAndOverflow(argument, &overflow);
     p.kind = overflow ? Pattern::equal : Pattern::integer;
   } else if (PyFloat_CheckExact(argument)) {
     p.kind = Pattern::real;
-    p.real_value = PyFloat_AS_DOUBLE(argument);
+    p.value = PyFloat_AS_DOUBLE(argument);
   } else if (PyUnicode_CheckExact(argument) || PyComplex_CheckExact(argument)) {
     p.kind = Pattern::equal;
   } else if (is_sequence(argument)) {
     p.kind = Pattern::sequence;
     p.object = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(argument)));
     const Py_ssize_t size = PySequence_Fast_GET_SIZE(argument);
-    p.items.resize(static_cast<std::size_t>(size));
+    p.with_more().items.resize(static_cast<std::size_t>(size));
     for (Py_ssize_t i = 0; i < size; ++i)
       if (!make_pattern(PySequence_Fast_ITEMS(argument)[i], met,
-                        p.items[static_cast<std::size_t>(i)]))
+                        p.items()[static_cast<std::size_t>(i)]))
         return false;
     return true;
   } else if (PySlice_Check(argument)) {
     auto* s = reinterpret_cast<PySliceObject*>(argument);
     p.kind = Pattern::slice;
-    p.items.resize(3);
-    return make_pattern(s->start, met, p.items[0]) && make_pattern(s->stop, met, p.items[1]) &&
-           make_pattern(s->step, met, p.items[2]);
+    p.with_more().items.resize(3);
+    return make_pattern(s->start, met, p.items()[0]) && make_pattern(s->stop, met, p.items()[1]) &&
+           make_pattern(s->step, met, p.items()[2]);
   } else if (PyObject* known = PyObject_GetAttrString(
                  reinterpret_cast<PyObject*>(Py_TYPE(argument)), "_told_by_value")) {
     // Dtypes, devices, layouts, memory formats: plain values that never change.
@@ -179,32 +184,35 @@ bool make_pattern(PyObject* argument, Met& met, Pattern& p) {
 }
 
 bool fits(const Pattern& p, PyObject* argument, Met& met) {
+  if (p.is_object() && argument == p.object.get()) return true;
   switch (p.kind) {
     case Pattern::slot: {
       Tensor* t = as_tensor(argument);
       return t && t->mark == mark_of(met.serial, p.number);
     }
     case Pattern::fresh: {
-      Tensor* t = as_tensor(argument);
-      if (!t || t->mark >> kSlotBits == met.serial || !p.input->fits(t, met.numbers)) return false;
+      const InputSpec& input = p.more->input;
+      if (reinterpret_cast<PyObject*>(Py_TYPE(argument)) != input.type.get()) return false;
+      auto* t = reinterpret_cast<Tensor*>(argument);
+      if (t->mark >> kSlotBits == met.serial || !input.fits(t, met.numbers)) return false;
       met.meet(t);
       return true;
     }
     case Pattern::same:
-      return argument == p.object.get();
+      return false;
     case Pattern::integer: {
       if (!PyLong_CheckExact(argument)) return false;
       int overflow = 0;
-      return PyLong_AsLongLongAndOverflow(argument, &overflow) == p.integer_value && !overflow;
+      return PyLong_AsLongLongAndOverflow(argument, &overflow) == p.whole && !overflow;
     }
     case Pattern::real: {
       if (!PyFloat_CheckExact(argument)) return false;
       const double value = PyFloat_AS_DOUBLE(argument);
-      return std::memcmp(&value, &p.real_value, sizeof value) == 0;
+      return std::memcmp(&value, &p.value, sizeof value) == 0;
     }
     case Pattern::varies: {
       Number n;
-      if (!read_number(argument, n) || n.real != p.expr.is_real() ||
+      if (!read_number(argument, n) || n.real != p.more->expr.is_real() ||
           (!n.real && n.whole < kLeastOpen))
         return false;
       met.numbers.push_back(n);
@@ -212,11 +220,10 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
     }
     case Pattern::open: {
       Number n, wanted;
-      return read_number(argument, n) && p.expr.compute(met.numbers, wanted) &&
+      return read_number(argument, n) && p.more->expr.compute(met.numbers, wanted) &&
              same_number(n, wanted);
     }
     case Pattern::equal: {
-      if (argument == p.object.get()) return true;
       if (Py_TYPE(argument) != Py_TYPE(p.object.get())) return false;
       const int same = PyObject_RichCompareBool(argument, p.object.get(), Py_EQ);
       if (same < 0) PyErr_Clear();
@@ -224,17 +231,17 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
     }
     case Pattern::sequence: {
       if (reinterpret_cast<PyObject*>(Py_TYPE(argument)) != p.object.get() ||
-          PySequence_Fast_GET_SIZE(argument) != static_cast<Py_ssize_t>(p.items.size()))
+          PySequence_Fast_GET_SIZE(argument) != static_cast<Py_ssize_t>(p.items().size()))
         return false;
-      for (std::size_t i = 0; i < p.items.size(); ++i)
-        if (!fits(p.items[i], PySequence_Fast_ITEMS(argument)[i], met)) return false;
+      for (std::size_t i = 0; i < p.items().size(); ++i)
+        if (!fits(p.items()[i], PySequence_Fast_ITEMS(argument)[i], met)) return false;
       return true;
     }
     case Pattern::slice: {
       if (!PySlice_Check(argument)) return false;
       auto* s = reinterpret_cast<PySliceObject*>(argument);
-      return fits(p.items[0], s->start, met) && fits(p.items[1], s->stop, met) &&
-             fits(p.items[2], s->step, met);
+      return fits(p.items()[0], s->start, met) && fits(p.items()[1], s->stop, met) &&
+             fits(p.items()[2], s->step, met);
     }
   }
   return false;
@@ -262,7 +269,7 @@ PyObject* build(const Pattern& p, const std::vector<Ref>& values,
     case Pattern::slice: {
       PyObject* parts[3] = {};
       for (int i = 0; i < 3; ++i)
-        parts[i] = build(p.items[static_cast<std::size_t>(i)], values, numbers);
+        parts[i] = build(p.items()[static_cast<std::size_t>(i)], values, numbers);
       PyObject* made =
           parts[0] && parts[1] && parts[2] ? PySlice_New(parts[0], parts[1], parts[2]) : nullptr;
       for (PyObject* part : parts) Py_XDECREF(part);
@@ -271,7 +278,7 @@ PyObject* build(const Pattern& p, const std::vector<Ref>& values,
     case Pattern::varies:
     case Pattern::open: {
       Number n;
-      if (p.expr.compute(numbers, n)) return number_object(n);
+      if (p.more->expr.compute(numbers, n)) return number_object(n);
       return PyErr_Format(PyExc_SystemError, "a number of a compiled function has no value");
     }
     default:

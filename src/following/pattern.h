@@ -20,6 +20,8 @@ inline unsigned long long mark_of(unsigned long long serial, int slot) {
   return serial << kSlotBits | static_cast<unsigned>(slot);
 }
 
+inline int slot_of(const Tensor* t) { return static_cast<int>(t->mark & ((1u << kSlotBits) - 1)); }
+
 // An owned reference.
 class Ref {
  public:
@@ -57,20 +59,22 @@ constexpr std::int64_t kLeastOpen = 2;
 // What is compared of a tensor that comes from outside.
 struct InputSpec {
   Ref type, array_type, dtype;
-  std::vector<std::int64_t> shape, strides;
+  std::vector<std::int64_t> layout;  // sizes, then strides
+  std::unique_ptr<OpenLayout> open;  // in place of them
   std::int64_t unit = 1;             // of strides: an ndarray's are bytes
-  std::unique_ptr<OpenLayout> open;  // in place of shape and strides
   int device = -1;
   bool needs_grad = false, leaf = false, view = false;
   char inference = 0;
 
   bool read(Tensor* t);  // false: it is no tensor of a plain array
-  // numbers: those that are known; this tensor's open sizes are added.
+  // Of a tensor of that type.  numbers: those that are known; its open sizes are added.
   bool fits(Tensor* t, std::vector<Number>& numbers) const;
   bool lies(std::span<const std::int64_t> sizes, std::span<const std::int64_t> steps,
             std::vector<Number>& numbers) const;
 };
 
+// Runs walk over the patterns of all their calls, which were elsewhere in between: they are small,
+// and those of a call lie side by side.
 struct Pattern {
   enum Kind : char {
     slot,      // a tensor that the region knows
@@ -85,30 +89,75 @@ struct Pattern {
     open,      // what is computed of numbers
   } kind = same;
   int number = 0;  // of the slot
-  std::int64_t integer_value = 0;
-  double real_value = 0;
-  Ref object;  // or the type of the sequence, or the spec of a tensor that is made here
-  std::unique_ptr<InputSpec> input;
+  union {
+    std::int64_t whole = 0;  // an integer
+    double value;            // a float
+  };
+  Ref object;  // or the type of the sequence, or the Lazy of a tensor that is made here
+
+  struct More;                 // what only some have
+  std::unique_ptr<More> more;  // of sequences, slices, open numbers and fresh tensors
+
+  Pattern();
+  Pattern(Pattern&&) noexcept;
+  ~Pattern();
+  bool is_object() const { return kind >= same && kind <= equal; }  // what `object` is fits
+  std::span<Pattern> items();
+  std::span<const Pattern> items() const;
+  More& with_more();
+};
+
+struct Pattern::More {
+  std::vector<Pattern> items;
+  InputSpec input;
   std::unique_ptr<OpenLayout> layout;  // of a tensor that is made here
   Expr expr;
-  std::vector<Pattern> items;
 };
+
+inline Pattern::Pattern() = default;
+inline Pattern::Pattern(Pattern&&) noexcept = default;
+inline Pattern::~Pattern() = default;
+inline std::span<Pattern> Pattern::items() {
+  return more ? std::span(more->items) : std::span<Pattern>();
+}
+inline std::span<const Pattern> Pattern::items() const {
+  return more ? std::span<const Pattern>(more->items) : std::span<const Pattern>();
+}
+inline Pattern::More& Pattern::with_more() {
+  if (!more) more = std::make_unique<More>();
+  return *more;
+}
 
 // The tensors that were met, while arguments are compared: their marks are set for the time, and
 // taken back where the comparison fails.
 struct Met {
+  struct Mark {
+    Tensor* tensor;
+    unsigned long long before;
+  };
+
   unsigned long long serial;
   int next;  // the slot of the next one that is met
   std::vector<Number>& numbers;
-  std::size_t known = numbers.size();
-  std::vector<std::pair<Tensor*, unsigned long long>> marks = {};
+  std::size_t known;
+  std::size_t count = 0;
+  std::vector<Mark> many = {};  // after the first ones
+  Mark few[6];                  // in each call: they are not cleared
+
+  Met(unsigned long long serial, int next, std::vector<Number>& numbers)
+      : serial(serial), next(next), numbers(numbers), known(numbers.size()) {}
+  Mark& mark(std::size_t i) { return i < std::size(few) ? few[i] : many[i - std::size(few)]; }
   void meet(Tensor* t) {
-    marks.emplace_back(t, t->mark);
+    if (count >= std::size(few)) many.emplace_back();
+    mark(count++) = {t, t->mark};
     t->mark = mark_of(serial, next++);
   }
   void take_back() {
-    for (auto it = marks.rbegin(); it != marks.rend(); ++it) it->first->mark = it->second;
-    marks.clear();
+    while (count > 0) {
+      const Mark& last = mark(--count);
+      last.tensor->mark = last.before;
+    }
+    many.clear();
     numbers.resize(known);
   }
 };
@@ -123,10 +172,11 @@ PyObject* of_type(PyObject* type, Ref list);
 // A sequence as its pattern says (a new reference), of what `make_item(pattern)` gives for each.
 template <class MakeItem>
 PyObject* build_sequence(const Pattern& pattern, MakeItem&& make_item) {
-  Ref list(PyList_New(static_cast<Py_ssize_t>(pattern.items.size())));
+  const std::span<const Pattern> items = pattern.items();
+  Ref list(PyList_New(static_cast<Py_ssize_t>(items.size())));
   if (!list) return nullptr;
-  for (std::size_t i = 0; i < pattern.items.size(); ++i) {
-    PyObject* item = make_item(pattern.items[i]);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    PyObject* item = make_item(items[i]);
     if (!item) return nullptr;
     PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item);
   }

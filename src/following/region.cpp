@@ -66,6 +66,7 @@ void region_dealloc(PyObject* self) {
   delete r->written;
   delete r->numbers;
   Py_CLEAR(r->twin);
+  Py_CLEAR(r->walked);
   Py_CLEAR(r->root);
   Py_CLEAR(r->follower);
   type->tp_free(self);
@@ -78,6 +79,7 @@ int region_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(reinterpret_cast<PyObject*>(r->root));
   Py_VISIT(r->follower);
   Py_VISIT(r->twin);
+  Py_VISIT(r->walked);
   for (auto& [slot, tensor] : *r->kept) Py_VISIT(tensor.get());
   for (auto& [tensor, array] : *r->written) Py_VISIT(tensor.get());
   return 0;
@@ -85,15 +87,30 @@ int region_traverse(PyObject* self, visitproc visit, void* arg) {
 
 }  // namespace
 
-void grow(Region* r, int size) {
+namespace {
+
+// The region of a mark knows a tensor no longer.
+void clear_slot(const Tensor* t, unsigned long long mark) {
+  Region* r = region_of(mark >> kSlotBits);
+  if (!r) return;
+  const auto slot = static_cast<std::size_t>(mark & ((1u << kSlotBits) - 1));
+  if (slot < r->slots->size() && (*r->slots)[slot] == t) (*r->slots)[slot] = nullptr;
+}
+
+}  // namespace
+
+static void grow(Region* r, int size) {
   if (r->slots->size() < static_cast<std::size_t>(size))
     r->slots->resize(static_cast<std::size_t>(size), nullptr);
 }
 
-void place(Region* r, Tensor* t, int slot) {
-  grow(r, slot + 1);
-  t->mark = mark_of(r->serial, slot);
-  (*r->slots)[static_cast<std::size_t>(slot)] = t;
+void place(Region* r, Met& met) {
+  grow(r, met.next);
+  for (std::size_t i = 0; i < met.count; ++i) {
+    const auto [t, before] = met.mark(i);
+    if (before) clear_slot(t, before);
+    (*r->slots)[static_cast<std::size_t>(slot_of(t))] = t;
+  }
 }
 
 namespace {
@@ -115,43 +132,42 @@ PyObject* as_tuple(const std::vector<std::int64_t>& values) {
   return tuple;
 }
 
-// The spec of a lazy tensor, with the sizes of this run.
-Ref spec_of(const Pattern& p, const Region* r) {
-  if (!p.layout) return p.object;
+// What stands for the array of a tensor that is made, with the sizes of this run.
+Ref lazy_of(const Pattern& p, const Region* r) {
+  if (!p.more || !p.more->layout) return p.object;
   std::vector<std::int64_t> sizes, steps;
-  if (!p.layout->compute(*r->numbers, sizes, steps)) {
+  if (!p.more->layout->compute(*r->numbers, sizes, steps)) {
     PyErr_SetString(PyExc_SystemError, "a size of a compiled function has no value");
     return Ref();
   }
   Ref spec(PyTuple_New(kSpecFields)), shape(as_tuple(sizes)), strides(as_tuple(steps));
   if (!spec || !shape || !strides) return Ref();
   for (Py_ssize_t i = 0; i < kSpecFields; ++i) {
-    PyObject* item = i == kShape     ? shape.get()
-                     : i == kStrides ? strides.get()
-                                     : PyTuple_GET_ITEM(p.object.get(), i);
+    PyObject* item = i == kShape ? shape.get()
+                     : i == kStrides
+                         ? strides.get()
+                         : PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(p.object.get())->spec, i);
     PyTuple_SET_ITEM(spec.get(), i, Py_NewRef(item));
   }
-  return spec;
+  return Ref(new_lazy(spec.get(), nullptr));
 }
 
 // What a call results in, now: the tensors that it makes are lazy.
 PyObject* make_result(const Pattern& p, Region* r) {
   switch (p.kind) {
     case Pattern::fresh: {
-      const Ref spec = spec_of(p, r);
-      auto* t = spec ? reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0)) : nullptr;
+      Ref lazy = lazy_of(p, r);
+      auto* t = lazy ? reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0)) : nullptr;
       if (!t) return nullptr;
-      t->shadow = reinterpret_cast<PyObject*>(new_lazy(spec.get(), r));
-      if (!t->shadow) {
-        Py_DECREF(t);
-        return nullptr;
-      }
-      place(r, t, p.number);
+      t->shadow = lazy.release();
+      t->mark = mark_of(r->serial, p.number);
+      (*r->slots)[static_cast<std::size_t>(p.number)] = t;
       return reinterpret_cast<PyObject*>(t);
     }
-    case Pattern::slot:
-      return Py_NewRef(
-          reinterpret_cast<PyObject*>((*r->slots)[static_cast<std::size_t>(p.number)]));
+    case Pattern::slot: {
+      auto* t = reinterpret_cast<PyObject*>((*r->slots)[static_cast<std::size_t>(p.number)]);
+      return t ? Py_NewRef(t) : PyErr_Format(PyExc_SystemError, "tensor %d is gone", p.number);
+    }
     case Pattern::sequence:
       return build_sequence(p, [&](const Pattern& item) { return make_result(item, r); });
     default:
@@ -159,25 +175,18 @@ PyObject* make_result(const Pattern& p, Region* r) {
   }
 }
 
-// The tensors of a call's arguments that have arrays are kept until it is computed.
-bool keep(const Pattern& p, PyObject* argument, Region* r) {
+// The tensors of a call's arguments that have arrays are kept until it is computed.  Whether a
+// program may write one of them without a call.
+bool keep(const Step* step, Region* r) {
   bool seen = false;
-  if (p.kind == Pattern::slot || p.kind == Pattern::fresh) {
-    Tensor* t = as_tensor(argument);
-    if (p.kind == Pattern::fresh) place(r, t, p.number);
-    if (!t->array) return false;
-    const auto slot = static_cast<std::size_t>(p.number);
-    if (r->is_kept->size() <= slot) r->is_kept->resize(slot + 1, 0);
-    if (!std::exchange((*r->is_kept)[slot], 1)) r->kept->emplace_back(p.number, Ref::to(argument));
-    return is_exposed(t);
-  }
-  if (p.kind == Pattern::sequence)
-    for (std::size_t i = 0; i < p.items.size(); ++i)
-      seen |= keep(p.items[i], PySequence_Fast_ITEMS(argument)[i], r);
-  if (p.kind == Pattern::slice) {
-    auto* s = reinterpret_cast<PySliceObject*>(argument);
-    seen |=
-        keep(p.items[0], s->start, r) | keep(p.items[1], s->stop, r) | keep(p.items[2], s->step, r);
+  for (int number : *step->reads) {
+    const auto slot = static_cast<std::size_t>(number);
+    Tensor* t = (*r->slots)[slot];
+    if (!t->array) continue;
+    if (r->is_kept->size() <= slot) r->is_kept->resize(r->slots->size(), 0);
+    if (!std::exchange((*r->is_kept)[slot], 1))
+      r->kept->emplace_back(number, Ref::to(reinterpret_cast<PyObject*>(t)));
+    seen |= is_exposed(t);
   }
   return seen;
 }
@@ -192,7 +201,7 @@ bool put_aside(Region* r, int slot) {
     PyErr_Clear();
     return false;
   }
-  auto* lazy = reinterpret_cast<PyObject*>(new_lazy(spec, r));
+  PyObject* lazy = new_lazy(spec, r);
   Py_DECREF(spec);
   if (!lazy) {
     PyErr_Clear();
@@ -228,7 +237,7 @@ namespace {
 // A barrier may change what is known of the tensors that it is given: they are met anew.
 void unmark(Region* r, PyObject* argument) {
   if (Tensor* t = as_tensor(argument)) {
-    if (t->mark >> kSlotBits == r->serial) {
+    if (t->mark >> kSlotBits == r->serial && !is_lazy(t)) {
       forget(t);
       t->mark = 0;
     }
@@ -244,17 +253,19 @@ void unmark_all(Region* r, PyObject* const* args, Py_ssize_t n, PyObject* names)
   for (Py_ssize_t i = 0; i < total; ++i) unmark(r, args[i]);
 }
 
-PyObject* hit(Region* r, Step* step, PyObject* const* args) {
-  r->computing = PyThread_get_thread_ident();  // no other thread computes half of what waits
-  grow(r, step->first + step->met + step->made);
-  bool now = false;
-  for (std::size_t i = 0; i < step->args->size(); ++i) now |= keep((*step->args)[i], args[i], r);
-  PyObject* result = make_result(step->result->front(), r);
+PyObject* hit(Region* r, Step* step, Met& met) {
+  r->computing = r->thread;  // no other thread computes half of what waits
+  const int size = step->first + step->met + step->made;
+  while (r->slots->size() < static_cast<std::size_t>(size)) r->slots->push_back(nullptr);
+  place(r, met);
+  bool now = keep(step, r);
+  PyObject* result = make_result(step->result(), r);
   if (result) {
     waiting += r->steps->empty();
     r->steps->push_back(step);
     r->here = step;
-    for (int slot : *step->writes) now |= !put_aside(r, slot);
+    if (step->writes)
+      for (int slot : *step->writes) now |= !put_aside(r, slot);
   }
   r->computing = 0;
   if (!result) return nullptr;
@@ -291,6 +302,9 @@ bool enter(Region* r) {
   }
   if (!refresh_ambient(r)) return false;
   r->open = true;
+  r->thread = PyThread_get_thread_ident();
+  r->modes = &modes;
+  r->unfollowed = &unfollowed;
   regions.push_back(r);
   region = reinterpret_cast<Region*>(Py_NewRef(reinterpret_cast<PyObject*>(r)));
   return true;
@@ -314,6 +328,7 @@ void start_again(Region* r) {
   r->slots->clear();
   r->numbers->clear();
   Py_CLEAR(r->twin);
+  Py_CLEAR(r->walked);
   r->serial = next_serial++;
   r->eager = r->learns = false;
 }
@@ -402,6 +417,7 @@ PyMemberDef region_members[] = {
     {"follower", T_OBJECT, offsetof(Region, follower), READONLY, nullptr},
     {"serial", T_ULONGLONG, offsetof(Region, serial), READONLY, nullptr},
     {"twin", T_OBJECT, offsetof(Region, twin), 0, nullptr},
+    {"walked", T_OBJECT, offsetof(Region, walked), 0, nullptr},
     {"busy", T_INT, offsetof(Region, busy), 0, nullptr},
     {"eager", T_BOOL, offsetof(Region, eager), 0, nullptr},
     {"learns", T_BOOL, offsetof(Region, learns), 0, nullptr},
@@ -424,20 +440,19 @@ PyType_Spec region_spec = {"tritorch._C.Region", sizeof(Region), 0,
 
 }  // namespace
 
-bool follows() {
-  if (region) wait_for_others(region);  // what it has computed is half there
-  return region && region->busy == 0 && !region->eager && unfollowed == 0;
+bool follows(Region* r) {
+  wait_for_others(r);  // what it has computed is half there
+  return r->busy == 0 && !r->eager && *r->unfollowed == 0;
 }
 
-PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  Region* r = region;
+bool is_overheard(const Region* r) { return r->modes->saving_hooks || r->modes->tracing_calls; }
+
+PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   wait_for_others(r);
   if (!refresh_ambient(r)) return nullptr;
   Step* barrier = nullptr;
   Met met{r->serial, 0, *r->numbers};
-  const std::vector<Step*>& known = *r->here->next;  // other threads may add to it
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    Step* step = known[i];
+  for (Step* step = r->here->child; step; step = step->sibling) {
     if (step->gate != gate) continue;
     if (step->barrier) {
       barrier = step;
@@ -445,7 +460,7 @@ PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* 
     }
     met.next = step->first;
     if (!matches(step, r, args, n, names, met)) continue;
-    return hit(r, step, args);
+    return hit(r, step, met);
   }
   if (barrier && barrier->tries >= kTries) {
     r->here = barrier;
@@ -457,13 +472,13 @@ PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* 
   return miss(r, gate, args, n, names);
 }
 
-void forget(Tensor* t) {
+Region* region_of(unsigned long long serial) {
   for (Region* r : regions)
-    if (t->mark >> kSlotBits == r->serial) {
-      const auto slot = static_cast<std::size_t>(t->mark & ((1u << kSlotBits) - 1));
-      if (slot < r->slots->size() && (*r->slots)[slot] == t) (*r->slots)[slot] = nullptr;
-    }
+    if (r->serial == serial) return r;
+  return nullptr;
 }
+
+void forget(Tensor* t) { clear_slot(t, t->mark); }
 
 bool add_region_type(PyObject* module) {
   region_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&region_spec));

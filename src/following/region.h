@@ -19,14 +19,16 @@ extern PyTypeObject* lazy_type;
 
 struct Lazy {
   PyObject_HEAD PyObject* spec;  // (shape, dtype, strides, device, requires grad)
-  PyObject* region;
+  PyObject* region;              // null: the one whose number is in a tensor's mark
 };
 
-// Whether the public functions that this thread calls are followed; in a region.
-bool follows();
+// Whether the public functions that a region's thread calls are followed.
+bool follows(Region* r);
+// Whether somebody hears of each call that is recorded there.
+bool is_overheard(const Region* r);
 
 // A call of a public function by a function that is followed.
-PyObject* follow(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names);
+PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names);
 
 // Computes what waits in any thread, and waits for what another one computes: somebody is about to
 // do what nobody follows.  False with a Python error set on failure.

@@ -30,7 +30,8 @@ struct Sharing {
 
 // How to compute what waits when a step is the last, `first` was the first, the program holds
 // certain tensors, and certain inputs share memory: a `_C.Program`, a function, or None for the
-// calls as they were made.
+// calls as they were made; (a function, the number of a backward pass) for the calls until another
+// one begins.
 struct Plan {
   const Step* first;
   std::vector<int> held;
@@ -39,24 +40,36 @@ struct Plan {
 };
 
 // One followed call.  A barrier is one that needs all before it computed; it runs plainly each
-// time.
+// time.  What is compared in each run comes first.
 struct Step {
   PyObject_HEAD PyObject* gate;
-  PyObject* names;  // of keywords, or null
-  PyObject* call;   // what Python keeps of it
-  Step* parent;     // borrowed; null for the first, and where that is gone
-  std::vector<Pattern>* args;
-  std::vector<Pattern>* result;  // one
-  std::vector<int>* writes;      // slots whose memory it writes
-  std::vector<Step*>* next;      // owned
-  std::vector<Plan>* plans;
-  std::vector<Expr>* conditions;  // on numbers, which hold where it fits
-  int first, met, made;           // its slots: from `first` on, so many from outside, so many made
-  int numbers;                    // how many are open before it
+  Step *child, *sibling;  // the first of the steps below it, which it owns, and the next of those
+  PyObject* names;        // of keywords, or null
+  Pattern* patterns;      // of its arguments, and last of its result
   long ambient;
+  int n_args;
+  int first, met, made;  // its slots: from `first` on, so many from outside, so many made
+  int numbers;           // how many are open before it
   int tries;
   char barrier, grad_enabled, inference_mode;
+  std::vector<int>* reads;        // slots of its arguments
+  std::vector<Expr>* conditions;  // on numbers, which hold where it fits; or null
+  std::vector<int>* writes;       // slots whose memory it writes; or null
+  std::vector<Plan>* plans;
+  PyObject* call;  // what Python keeps of it
+  Step* parent;    // borrowed; null for the first, and where that is gone
+
+  std::span<Pattern> args() { return {patterns, static_cast<std::size_t>(n_args)}; }
+  std::span<const Pattern> args() const { return {patterns, static_cast<std::size_t>(n_args)}; }
+  const Pattern& result() const { return patterns[n_args]; }
 };
+
+// The last of the steps below one, to put another behind; and how many there are.
+inline Step** end_of(Step* parent, std::size_t& count) {
+  Step** end = &parent->child;
+  for (count = 0; *end; ++count) end = &(*end)->sibling;
+  return end;
+}
 
 Step* new_step(Step* parent);
 
@@ -79,10 +92,14 @@ struct Region {
   std::vector<char>* is_kept;                       // by slot, whether it is among those
   std::vector<std::pair<Ref, PyObject*>>* written;  // tensors whose arrays are put aside
   std::vector<Number>* numbers;                     // those that are left open, of this run
-  PyObject* twin;  // Python's: the step of another way that is like the last call
+  PyObject* twin;    // Python's: the step of another way that is like the last call
+  PyObject* walked;  // Python's: (a step, what is open in the calls until there)
   unsigned long long serial;
   unsigned long long epoch;
   long ambient;
+  unsigned long thread;     // that it runs in
+  const Modes* modes;       // that thread's
+  const int* unfollowed;    // and its
   unsigned long computing;  // which thread computes what waited; 0: none
   int busy;                 // calls inside of calls are not followed
   char open;                // it runs
@@ -92,16 +109,17 @@ struct Region {
 
 enum { kShape, kDtype, kStrides, kDevice, kNeedsGrad, kLeaf, kSpecFields };
 
-// Makes room for so many slots.
-void grow(Region* r, int size);
-// A tensor gets a slot in a run.
-void place(Region* r, Tensor* t, int slot);
+// The tensors that a region has met get their slots; other regions that know them lose them.
+void place(Region* r, Met& met);
+// The region that runs and has this number, or null.
+Region* region_of(unsigned long long serial);
 
 // Methods of a region that lay a step below the last one.
 PyObject* add_step(PyObject* region, PyObject* args);
 PyObject* add_barrier(PyObject* region, PyObject* const* args, Py_ssize_t n);
 
-Lazy* new_lazy(PyObject* spec, Region* r);
+// r: null where the mark of a tensor says which region computes it.
+PyObject* new_lazy(PyObject* spec, Region* r);
 bool lazy_is_leaf(const Tensor* t);
 
 // A tensor that waited becomes what was computed, with its history.
@@ -120,8 +138,12 @@ PyObject* call_plainly(Region* r, PyObject* gate, PyObject* const* args, Py_ssiz
 // Gives the tensors that are written by what waits their arrays back.
 void put_back(Region* r);
 
-// Waits while another thread computes what waited in a region.
-void wait_for_others(Region* r);
+// Waits while another thread computes what waited in a region; not for one that waits for this
+// thread.
+void wait_while_computed(Region* r);
+inline void wait_for_others(Region* r) {
+  if (r->computing) wait_while_computed(r);
+}
 
 // Computes what waits in a region.
 bool compute(Region* r);

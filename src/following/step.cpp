@@ -9,12 +9,8 @@ Step* new_step(Step* parent) {
   auto* step = reinterpret_cast<Step*>(step_type->tp_alloc(step_type, 0));
   if (!step) return nullptr;
   step->parent = parent;
-  step->args = new std::vector<Pattern>;
-  step->result = new std::vector<Pattern>(1);
-  step->writes = new std::vector<int>;
-  step->next = new std::vector<Step*>;
   step->plans = new std::vector<Plan>;
-  step->conditions = new std::vector<Expr>;
+  step->reads = new std::vector<int>;
   return step;
 }
 
@@ -36,15 +32,20 @@ bool matches(const Step* step, const Region* r, PyObject* const* args, Py_ssize_
              PyObject* names, Met& met) {
   const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
   if (step->barrier || step->ambient != r->ambient ||
-      step->grad_enabled != static_cast<char>(modes.grad_enabled) ||
-      step->inference_mode != static_cast<char>(modes.inference_mode) ||
-      static_cast<Py_ssize_t>(step->args->size()) != total || !same_names(step->names, names))
+      step->grad_enabled != static_cast<char>(r->modes->grad_enabled) ||
+      step->inference_mode != static_cast<char>(r->modes->inference_mode) ||
+      step->n_args != total || !same_names(step->names, names))
     return false;
-  for (Py_ssize_t i = 0; i < total; ++i)
-    if (!fits((*step->args)[static_cast<std::size_t>(i)], args[i], met)) {
-      met.take_back();
-      return false;
-    }
+  for (Py_ssize_t i = 0; i < total; ++i) {
+    const Pattern& p = step->patterns[i];
+    if (p.kind == Pattern::slot && Py_TYPE(args[i]) == tensor_type
+            ? reinterpret_cast<Tensor*>(args[i])->mark == mark_of(met.serial, p.number)
+            : (p.is_object() && args[i] == p.object.get()) || fits(p, args[i], met))
+      continue;
+    met.take_back();
+    return false;
+  }
+  if (!step->conditions) return true;
   for (const Expr& condition : *step->conditions) {
     std::int64_t holds;
     if (condition.compute(met.numbers, holds) && holds) continue;
@@ -61,26 +62,28 @@ void step_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   auto* step = reinterpret_cast<Step*>(self);
   // A long stream of calls must not be as many C frames.
-  std::vector<Step*> todo(std::move(*step->next));
-  step->next->clear();
+  std::vector<Step*> todo;
+  const auto take_children = [&todo](Step* of) {
+    for (Step* child = std::exchange(of->child, nullptr); child;
+         child = std::exchange(child->sibling, nullptr))
+      todo.push_back(child);
+  };
+  take_children(step);
   while (!todo.empty()) {
     Step* last = todo.back();
     todo.pop_back();
-    if (Py_REFCNT(last) == 1) {
-      todo.insert(todo.end(), last->next->begin(), last->next->end());
-      last->next->clear();
-    } else {
+    if (Py_REFCNT(last) == 1)
+      take_children(last);
+    else
       last->parent = nullptr;
-    }
     Py_DECREF(last);
   }
   Py_CLEAR(step->gate);
   Py_CLEAR(step->names);
   Py_CLEAR(step->call);
-  delete step->args;
-  delete step->result;
+  delete[] step->patterns;
+  delete step->reads;
   delete step->writes;
-  delete step->next;
   delete step->plans;
   delete step->conditions;
   type->tp_free(self);
@@ -92,21 +95,22 @@ int step_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(step->call);
   for (const Plan& plan : *step->plans) Py_VISIT(plan.program.get());
-  for (Step* next : *step->next) Py_VISIT(reinterpret_cast<PyObject*>(next));
+  for (Step* child = step->child; child; child = child->sibling)
+    Py_VISIT(reinterpret_cast<PyObject*>(child));
   return 0;
 }
 
 PyObject* step_next(PyObject* self, void*) {
-  auto* step = reinterpret_cast<Step*>(self);
   PyObject* list = PyList_New(0);
-  for (Step* next : *step->next)
-    if (list && PyList_Append(list, reinterpret_cast<PyObject*>(next)) < 0) Py_CLEAR(list);
+  for (Step* child = reinterpret_cast<Step*>(self)->child; child; child = child->sibling)
+    if (list && PyList_Append(list, reinterpret_cast<PyObject*>(child)) < 0) Py_CLEAR(list);
   return list;
 }
 
 PyObject* step_writes(PyObject* self, void*) {
   PyObject* list = PyList_New(0);
-  for (int slot : *reinterpret_cast<Step*>(self)->writes) {
+  const std::vector<int>* writes = reinterpret_cast<Step*>(self)->writes;
+  for (int slot : writes ? std::span(*writes) : std::span<const int>()) {
     PyObject* number = PyLong_FromLong(slot);
     if (!list || !number || PyList_Append(list, number) < 0) Py_CLEAR(list);
     Py_XDECREF(number);
@@ -145,8 +149,9 @@ PyObject* step_require(PyObject* self, PyObject* conditions) {
   std::vector<Expr> more(static_cast<std::size_t>(PyTuple_GET_SIZE(conditions)));
   for (std::size_t i = 0; i < more.size(); ++i)
     if (!more[i].take(PyTuple_GET_ITEM(conditions, static_cast<Py_ssize_t>(i)))) return nullptr;
-  std::vector<Expr>& mine = *reinterpret_cast<Step*>(self)->conditions;
-  mine.insert(mine.end(), more.begin(), more.end());
+  auto*& mine = reinterpret_cast<Step*>(self)->conditions;
+  if (!mine) mine = new std::vector<Expr>;
+  mine->insert(mine->end(), more.begin(), more.end());
   Py_RETURN_NONE;
 }
 

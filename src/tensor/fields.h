@@ -240,6 +240,12 @@ long long version_of(PyObject* object);
 // Adds the functions on tensors to the module.  False with a Python error set on failure.
 bool add_tensor_functions(PyObject* module);
 
+// The number of the backward pass that began last, in any thread.
+extern long latest_pass;
+
+// The same with the function that gives leaves their gradients.
+bool add_arriving(PyObject* module);
+
 // The same with SizeBase, the tuple of sizes.
 bool add_size_type(PyObject* module);
 

@@ -279,14 +279,15 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   auto* gate = reinterpret_cast<Gate*>(self);
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
   const State& now = state;
-  if (region && follows() && !gate->describes) [[unlikely]] {
-    if (now.modes || modes.saving_hooks || modes.tracing_calls ||
+  Region* const here = region;  // thread-locals are asked for once
+  if (here && follows(here) && !gate->describes) [[unlikely]] {
+    if (now.modes || is_overheard(here) ||
         overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) {
       if (!settled()) return nullptr;
     } else if (now.autocast && is_set(gate->policy)) {  // what it casts is followed by itself
       return call_handler(autocast_handler, self, args, n, names);
     } else {
-      return follow(self, args, n, names);
+      return follow(here, self, args, n, names);
     }
   }
   if (now.modes || (now.overrides && overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))))
@@ -468,11 +469,10 @@ PyObject* set_function_modes(PyObject*, PyObject* value) {
 }
 // follow(gate, *args, **kwargs): a call whose arguments autocast has cast
 PyObject* follow_cast(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  return follow(args[0], args + 1, n - 1, names);
+  return follow(region, args[0], args + 1, n - 1, names);
 }
 PyObject* follows_now(PyObject*, PyObject*) {
-  return PyBool_FromLong(region && follows() && !state.modes && !modes.saving_hooks &&
-                         !modes.tracing_calls);
+  return PyBool_FromLong(region && follows(region) && !state.modes && !is_overheard(region));
 }
 PyObject* set_autocast(PyObject*, PyObject* value) { return set_flag(&state.autocast, value); }
 PyObject* set_overrides(PyObject*, PyObject* value) { return set_flag(&state.overrides, value); }

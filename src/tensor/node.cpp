@@ -8,7 +8,7 @@ PyTypeObject* node_base_type = nullptr;
 
 bool number(Node* n) {
   static std::uint64_t next = 0;
-  if (region && follows() && !settled()) return false;
+  if (region && follows(region) && !settled()) return false;
   n->sequence = next++;
   return true;
 }

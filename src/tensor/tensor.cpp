@@ -334,7 +334,8 @@ bool add_tensor_types(PyObject* module) {
            PyUnicode_InternFromString("ndim"), PyUnicode_InternFromString("tensor_class"),
            PyUnicode_InternFromString("values")};
   return registered.dtype_map && names.shape && names.dtype && names.ndim && names.tensor_class &&
-         names.values && add_tensor_functions(module) && add_size_type(module);
+         names.values && add_tensor_functions(module) && add_arriving(module) &&
+         add_size_type(module);
 }
 
 }  // namespace tritorch

@@ -10,7 +10,7 @@ import pytest
 
 import tritorch as torch
 from tritorch._following import plans
-from tritorch._following.gradients import segments
+from tritorch._following.gradients import segments, training
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 EXACT = [[-0.03305785357952118, -0.04958677664399147], [-0.04958678036928177, -0.07438016682863235]]
@@ -266,3 +266,28 @@ def test_a_graph_of_gradients_that_nobody_differentiates_reads_no_inputs() -> No
         x.zero_()
         (once,) = torch.autograd.grad(y, w, torch.ones(2), create_graph=True)
         assert once.tolist() == [2, 2] and not once.requires_grad
+
+
+def test_a_backward_pass_is_noted_whenever_the_first_one_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until then the calls are made without asking anybody."""
+    planned = []
+    whole = segments.Backward.__call__
+    monkeypatch.setattr(
+        segments.Backward, "__call__", lambda self, *a: planned.append(0) or whole(self, *a)
+    )
+    w = torch.tensor([3.0, -2.0], requires_grad=True)
+    fast = torch.compile(lambda w: (w * w).sum())
+    asked = []
+    wait = training.Draft.__call__
+    monkeypatch.setattr(
+        training.Draft, "__call__", lambda self, *a: asked.append(0) or wait(self, *a)
+    )
+    assert [fast(w).item() for _ in range(7)] == [13.0] * 7
+    assert len(asked) == 1
+    for _ in range(5):
+        w.grad = None
+        fast(w).backward()
+        assert w.grad.tolist() == [6.0, -4.0]
+    assert planned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import tritorch as torch
 import tritorch.nn.functional as F
-from tritorch import nn
+from tritorch import _C, nn
 from tritorch._following import counts
 from tritorch._following.compiled import follower_of
 from tritorch._following.regions import Options
@@ -231,3 +232,41 @@ def test_overlapping_writes_are_refused_as_they_are_without_compile() -> None:
     for n in (3, 4, 5):
         with pytest.raises(RuntimeError, match="single memory location"):
             fast(torch.arange(n))
+
+
+def test_nothing_is_kept_of_a_function_that_is_gone() -> None:
+    def steps() -> int:
+        gc.collect()
+        return sum(type(each) is _C.Step for each in gc.get_objects())
+
+    before = steps()
+    fast = follow(lambda x: x.relu() + 1)
+    for n in SIZES:
+        fast(torch.ones(n))
+    assert steps() > before
+    del fast
+    assert steps() == before
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: torch.randn(1, n, 8), lambda n: torch.randn(1, 8, n).mT,
+        lambda n: torch.randn(n, 8)[None], lambda n: torch.randn(3, n, 8)[1:2],
+    ],
+    ids=["dense", "transposed", "indexed", "sliced"],
+)  # fmt: skip
+def test_a_batch_of_one(make: Callable[[int], torch.Tensor]) -> None:
+    """The stride of a dim of size one follows from the other sizes, too."""
+
+    w = torch.randn(8, 8)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        q = (x @ w).view(x.shape[0], x.shape[1], 2, 4).transpose(1, 2)
+        return torch.softmax(q @ q.mT, -1) @ q
+
+    fast = follow(function)
+    for n in SIZES:
+        x = make(n)
+        same(fast(x), function(x))
+    assert fast.ways == 2

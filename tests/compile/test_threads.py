@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tritorch as torch
+from tritorch import _C
 
 THREADS, CALLS = 4, 25
 
@@ -251,3 +252,26 @@ def test_threads_that_compute_and_settle_do_not_wait_for_each_other() -> None:
 
         calls = [_computing(work) for _ in range(count)]
         assert _in_threads(*calls) == [[3, 3]] * count
+
+
+def test_a_tensor_that_another_region_has_met_may_die() -> None:
+    """The region that knew it first does not look for it any more."""
+    other = torch.compile(lambda y: y + 1)
+    found = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        assert y.sum().item() == 8.0  # it has an array from here on
+        slot = y._mark & 0xFFFFFF
+        assert _C.current_region().tensors({})[slot] is y
+        thread = threading.Thread(target=other, args=(y,))
+        thread.start()
+        thread.join()
+        del y, thread
+        found.append(_C.current_region().tensors({})[slot])
+        return x + 1
+
+    fast = torch.compile(function)
+    for _ in range(4):
+        assert fast(torch.ones(4)).tolist() == [2.0] * 4
+    assert found == [None] * 4

@@ -129,7 +129,13 @@ def mapped(leaf: Callable[[Any], Any], value: Any) -> Any:
 
 def slotted(value: Any, slots: dict[int, int]) -> Any:
     """Nested data with a `Slot` for each tensor, by its id."""
-    return mapped(lambda x: Slot(slots[id(x)]) if id(x) in slots else x, value)
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind([slotted(item, slots) for item in value])
+    if kind is slice or isinstance(value, (tuple, list)):
+        return mapped(lambda x: slotted(x, slots), value)
+    slot = slots.get(id(value))
+    return value if slot is None else Slot(slot)
 
 
 def slots_of(value: Any) -> list[int]:

@@ -83,16 +83,15 @@ def compiled_function(
             forced[backend] = follower_of(function, with_backend(backend))
         return forced[backend]
 
-    follow = follower.__call__  # bound once: what each call pays is what small functions cost
     modules = sys.modules
 
     @functools.wraps(function)
     def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
-            if stances.plain and errors is None:  # in a region, `follow` calls the function itself
+            if stances.plain and errors is None:  # in a region, `call` calls the function itself
                 tracing = modules.get(_TRACING)
                 if tracing is None or not tracing._is_fx_tracing_flag:
-                    return follow(*args, **kwargs)
+                    return follower.call(*args, **kwargs)
             with stances.errors_on_graph_break(errors):
                 return chosen()(*args, **kwargs)
         except Broken as error:

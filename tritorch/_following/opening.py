@@ -16,7 +16,6 @@ Sizes below 2 are as no others, and stay numbers.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -221,25 +220,17 @@ def _candidates(region: Any, gate: Any, kwargs: dict[str, Any]) -> Iterable[Any]
 _NOTHING = Path(None)
 
 
-class _Walked(threading.local):
-    """The last path that a thread has asked for."""
-
-    serial, step, path = 0, None, _NOTHING
-
-
-_walked = _Walked()
-
-
 def _path_of(region: Any) -> Path:
-    """What is open in the calls of a run."""
+    """What is open in the calls of a run, who keeps it."""
     here = region.here
-    if _walked.serial == region.serial and here.parent is _walked.step:
-        if here.call.opened is not None:
-            _walked.path.add(here.call.opened)
-    elif _walked.serial != region.serial or here is not _walked.step:
-        _walked.path = Path(here)
-    _walked.serial, _walked.step = region.serial, here
-    return _walked.path
+    step, path = region.walked or (None, None)
+    if path is None or here is not step:
+        if path is None or here.parent is not step:
+            path = Path(here)
+        elif here.call.opened is not None:
+            path.add(here.call.opened)
+        region.walked = here, path
+    return path
 
 
 def _is_marked(x: Tensor) -> bool:

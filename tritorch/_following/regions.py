@@ -249,7 +249,7 @@ def describe(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def _tensors(value: Any, found: list[Tensor]) -> list[Tensor]:
-    if isinstance(value, Tensor):
+    if type(value) is Tensor or isinstance(value, Tensor):
         found.append(value)
     elif isinstance(value, (tuple, list)):
         for item in value:
@@ -329,9 +329,10 @@ def _file(
         opened.args = slotted(opened.args, slots)
         opened.kwargs = {name: slotted(x, slots) for name, x in opened.kwargs.items()}
         call.opened = opened
+    described = (*(b[0] for b in before), *map(describe, seen[len(given) :]))
     call.specs = {
-        slots[id(x)]: Spec(tuple(x.shape), x.dtype, x.stride(), x.device, x._requires_grad)
-        for x in seen
+        slots[id(x)]: Spec(shape, arrays.dtype_of_kind(kind), strides, x.device, wants)
+        for x, (shape, kind, strides, _, wants, _) in zip(seen, described, strict=True)
     }
     backing.learned(region, call, seen)
     return True

@@ -221,15 +221,15 @@ def strides_of(
 ) -> tuple[Any, ...]:
     """The strides of this run in terms of sizes; own: of dims that lie apart, others are as they
     are."""
-    lie_apart = apart(shape, strides)
     found: list[Any] = list(strides)
     step: Any = 1
+    dense = 1  # the same in this run
     for d in _order(strides):
         if d in own:
             found[d] = own[d]
-        elif d not in lie_apart and shape[d] != 1:
+        elif strides[d] == dense:  # dims of size one, too, where they lie as all others
             found[d] = step
-        step = found[d] * sizes[d]
+        step, dense = found[d] * sizes[d], strides[d] * shape[d]
     return tuple(found)
 
 

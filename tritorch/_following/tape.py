@@ -41,6 +41,7 @@ def form_of(array: Any) -> Form:
 
 
 _OF_NO_RECORD = ("draw", "check", "copy", "steps", "chain", "fused")
+_PURE = (*_OF_NO_RECORD, "pointwise")  # no schema has to be read to know
 
 
 class Note(NamedTuple):
@@ -58,7 +59,7 @@ class Note(NamedTuple):
     @property
     def draws(self) -> bool:
         """Whether it takes numbers from a generator."""
-        if self.form in _OF_NO_RECORD:
+        if self.form in _PURE:
             return self.form == "draw"
         op = self.op
         return op.kind == "random" or any(a.name == "generator" for a in op.schema.arguments)
@@ -66,9 +67,7 @@ class Note(NamedTuple):
     @property
     def writes(self) -> bool:
         """Whether it writes memory that it is given."""
-        return self.form == "in place" or (
-            self.form not in _OF_NO_RECORD and self.op.schema.is_mutable
-        )
+        return self.form == "in place" or (self.form not in _PURE and self.op.schema.is_mutable)
 
 
 class Unfit(Exception):

@@ -241,6 +241,7 @@ def _run(
     owned: set[Any] = set()  # nodes whose pending gradient is a sum made here
     leaves = _Leaves(tensors if captures is None else (), create_graph)
     shared = leaves.left
+    plain = captures is None and streams is None and not create_graph
     for tensor, g in zip(tensors, grads):
         node = tensor._node
         if node is None:
@@ -290,11 +291,18 @@ def _run(
             outputs = node._node_outputs
             if not retain and node._node_holds:
                 node._node_free()
-            i = 0
-            for edge in edges:
+            i, n = 0, len(edges)
+            while i < n:
+                edge = edges[i]
                 if edge is None:
                     i += 1
                     continue
+                if plain and not watching and not isinstance(edge, Node):
+                    with _accumulating:
+                        arrived = _C.arrive(edges, results, i, shared)
+                    if arrived > i:
+                        i = arrived
+                        continue
                 grad = results[i]
                 if grad is None:
                     if shared and id(edge) in shared:
@@ -314,7 +322,7 @@ def _run(
                         create_graph,
                     )  # fmt: skip
                 elif captures is None:
-                    if i + 1 == len(edges):
+                    if i + 1 == n:
                         results = None  # so that a gradient nobody else has can be stolen
                     if shared and id(edge) in shared:
                         leaves.come(edge, grad)

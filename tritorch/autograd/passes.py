@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tritorch import _C
 from tritorch.autograd.nodes import AccumulateGrad, Node, shown
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 
 _numbers = itertools.count()
-_latest = -1
 
 
 class _Pass(threading.local):
@@ -33,10 +33,9 @@ class started:
     __slots__ = ("_before",)
 
     def __init__(self, roots: Sequence[Any], captures: Any) -> None:
-        global _latest
         self._before = current.task, current.roots, current.captures, current.node
         current.task, current.roots, current.captures = next(_numbers), roots, captures
-        _latest = current.task
+        _C.set_latest_pass(current.task)
 
     def end(self) -> None:
         """What runs again is the pass around it."""
@@ -45,7 +44,7 @@ class started:
 
 def latest() -> int:
     """The number of the backward pass that began last, in any thread."""
-    return _latest
+    return _C.latest_pass()
 
 
 def current_task() -> int:

@@ -9,7 +9,7 @@ from tritorch import _C
 from tritorch._following.gradients.below import Arrivals, count_edges, start_at
 from tritorch._following.tape import Tape
 from tritorch.autograd import engine
-from tritorch.autograd.nodes import FREED, Node, gradient_edge
+from tritorch.autograd.nodes import FREED, Node
 from tritorch.core import arrays
 from tritorch.core.dispatching import noting
 from tritorch.core.tensor import Tensor
@@ -68,16 +68,11 @@ class _Op:
         return [x for found, n in counted for x in (*found, *[None] * (n - len(found)))]
 
 
-def new_node(run: Any, inputs: Sequence[Tensor], held: Sequence[Tensor]) -> Any:
+def new_node(run: Any, inputs: list[Tensor], held: Sequence[Tensor]) -> Any:
     """The node of tensors that are held, with as many edges to each input as gradients may come."""
     node = CompiledFunctionBackward()
-    edges: list[Any] = []
-    outputs: list[int] = []
-    for x, n in zip(inputs, run.arrivals):
-        edges += [gradient_edge(x)] * n
-        outputs += [0 if x._leaf else x.output_nr] * n
     node._node_op = _Op
-    node._node_edges, node._node_outputs = tuple(edges), tuple(outputs)
+    node._node_edges, node._node_outputs = _C.gradient_edges(inputs, run.arrivals)
     node._node_n_outputs = len(held)
     node._node_shape = tuple(x._array.shape for x in held)
     node._node_dtype = tuple(x._array.dtype for x in held)

@@ -88,7 +88,7 @@ class Draft(plans.Draft):
                     return plan
             for step in steps:
                 step.run(region, tensors)
-            return self
+            return self, self.latest  # the calls are made natively until another pass begins
         self.planned = True
         return super().__call__(region, steps, tensors, held)
 
