@@ -458,7 +458,7 @@ def test_in_a_region_that_is_captured(counted):
     x.copy_(normal(4, 8))
     graph.replay()
     torch.cuda.synchronize()
-    assert found.equal(layers(x, w, b)) and graph.node_count() >= 4
+    assert found.equal(layers(x, w, b)) and graph.node_count() >= 2
 
 
 def test_bad_indices_are_reported_from_a_graph(counted):
