@@ -445,6 +445,7 @@ class NodeBase:
     _node_n_outputs: int
     _node_freed: bool
     _node_packed: bool
+    _node_divided: bool
     _node_out_shared: Any
     @property
     def _node_out_version(self) -> int: ...

@@ -185,6 +185,7 @@ PyMemberDef node_members[] = {
     {"_node_n_outputs", T_INT, offsetof(Node, n_outputs), 0, nullptr},
     {"_node_freed", T_BOOL, offsetof(Node, freed), 0, nullptr},
     {"_node_packed", T_BOOL, offsetof(Node, packed), 0, nullptr},
+    {"_node_divided", T_BOOL, offsetof(Node, divided), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyMethodDef node_methods[] = {{"_node_unpack", node_unpack, METH_NOARGS, nullptr},
                               {"_node_raise_modified", node_raise_modified, METH_O, nullptr},

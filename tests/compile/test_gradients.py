@@ -266,3 +266,36 @@ def test_a_graph_of_gradients_that_nobody_differentiates_reads_no_inputs() -> No
         x.zero_()
         (once,) = torch.autograd.grad(y, w, torch.ones(2), create_graph=True)
         assert once.tolist() == [2, 2] and not once.requires_grad
+
+
+def test_a_leaf_waits_for_those_gradients_alone_that_can_come() -> None:
+    """A leaf's hooks run when its last gradient has come: an edge to it from outputs that a pass
+    does not reach is none to wait for, whether the segment's own or that of what lies before."""
+
+    class Noted(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+            called.append("noted")
+            return g * 2
+
+    def function(
+        x: torch.Tensor, w: torch.Tensor, before: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        return x * 2, w * 3, before * 4
+
+    for compiled in (function, torch.compile(function)):
+        for run in range(5):
+            called: list[str] = []
+            x, w = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
+            w.register_post_accumulate_grad_hook(lambda w, called=called: called.append("leaf"))
+            first, *others = compiled(x, w, w * 1)
+            loss = (Noted.apply(first) * w.sum()).sum()
+            for each in others[: run % 3]:  # in the first run none is reached
+                loss = loss + each.sum()
+            loss.backward()
+            assert called == (["noted", "leaf"] if run % 3 else ["leaf", "noted"]), run
+            assert w.grad.tolist() == [[16.0] * 4, [19.0] * 4, [23.0] * 4][run % 3]

@@ -208,7 +208,7 @@ class Captures:
 
 def part_of(node: Any, nr: int) -> Any:
     """What a gradient of one output needs of a node: the node; of a divided one, that output."""
-    return (node, nr) if node._divided else node
+    return (node, nr) if node._node_divided else node
 
 
 def _keep_needed(node: Any, g: Any, needed: set[Any]) -> bool:
@@ -221,7 +221,7 @@ def _edges_from(part: Any) -> Any:
     """The parts of nodes, and leaves, that a gradient goes to from a part of a node."""
     if type(part) is tuple:
         edges = part[0].edges_of(part[1])
-    elif any(isinstance(edge, Node) and edge._divided for edge in part._node_edges):
+    elif any(isinstance(edge, Node) and edge._node_divided for edge in part._node_edges):
         edges = part.edges_of(0)
     else:
         return part._node_edges
@@ -280,7 +280,7 @@ def _run(
                     _capture_outputs(captures, node, g)
                 if node not in needed:
                     continue
-                if node._divided and not _keep_needed(node, g, needed):
+                if node._node_divided and not _keep_needed(node, g, needed):
                     continue
             if node._node_freed:
                 raise RuntimeError(FREED)
@@ -288,6 +288,8 @@ def _run(
             g = None
             edges = node._node_edges
             outputs = node._node_outputs
+            if shared and node._node_divided:
+                edges = node.edges_from(node.asked)
             if not retain and node._node_holds:
                 node._node_free()
             i = 0

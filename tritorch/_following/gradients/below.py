@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -62,10 +61,16 @@ def shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
     return [{j for j, other in enumerate(once) if mine & other} for mine in once]
 
 
-def count_edges(roots: Sequence[Any], leaves: Sequence[Tensor]) -> list[int]:
-    """How many edges of a graph lead to each leaf."""
-    edges = Counter(id(edge) for node in nodes_from(roots) for edge in node._node_edges)
-    return [edges[id(leaf)] for leaf in leaves]
+def ways_to(leaves: Sequence[Tensor], roots: Sequence[Any]) -> list[list[set[int]]]:
+    """For each leaf, and each edge of the graph that leads to it: the roots that lead there."""
+    below = [{id(node) for node in nodes_from([root])} for root in roots]
+    found: dict[int, list[set[int]]] = {id(leaf): [] for leaf in leaves}
+    for node in nodes_from(roots):
+        here = {i for i, each in enumerate(below) if id(node) in each}
+        for edge in node._node_edges:
+            if id(edge) in found:
+                found[id(edge)].append(here)
+    return [found[id(leaf)] for leaf in leaves]
 
 
 class Kept(NamedTuple):

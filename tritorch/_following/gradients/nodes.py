@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
-from tritorch._following.gradients.below import Arrivals, count_edges, start_at
+from tritorch._following.gradients.below import Arrivals, start_at, ways_to
 from tritorch._following.tape import Tape
 from tritorch.autograd import engine
 from tritorch.autograd.nodes import FREED, Node, gradient_edge
@@ -25,7 +26,6 @@ class CompiledFunctionBackward(Node):
     the segment's calls; asked: those that the last pass asked for."""
 
     __slots__ = ("asked", "freed", "run")
-    _divided = True
     asked: set[int]
     freed: set[int]
     run: Any
@@ -35,9 +35,19 @@ class CompiledFunctionBackward(Node):
         edges = super().edges_of(nr)
         if self.run is None:
             return edges
-        leads = self.run.segment.leads[nr]
-        inputs = [i for i, n in enumerate(self.run.arrivals) for _ in range(n)]
-        return [edge for edge, i in zip(edges, inputs) if i in leads]
+        return [edge for edge, way in zip(edges, chain(*self.run.segment.ways)) if nr in way]
+
+    def edges_from(self, outputs: Collection[int]) -> tuple[Any, ...]:
+        """All edges, with None for those over which nothing can come from these outputs.  An input's
+        others come first, as its gradients do."""
+        if self.run is None:
+            return self._node_edges
+        edges: list[Any] = []
+        for ways in self.run.segment.ways:
+            found = sum(not way.isdisjoint(outputs) for way in ways)
+            edges += self._node_edges[len(edges) : len(edges) + found]
+            edges += [None] * (len(ways) - found)
+        return tuple(edges)
 
     def _node_free(self) -> None:
         self.freed |= self.run.segment.freed_with(self.asked)
@@ -78,6 +88,7 @@ def new_node(run: Any, inputs: Sequence[Tensor], held: Sequence[Tensor]) -> Any:
         outputs += [0 if x._leaf else x.output_nr] * n
     node._node_op = _Op
     node._node_edges, node._node_outputs = tuple(edges), tuple(outputs)
+    node._node_divided = True
     node._node_n_outputs = len(held)
     node._node_shape = tuple(x._array.shape for x in held)
     node._node_dtype = tuple(x._array.dtype for x in held)
@@ -102,10 +113,8 @@ class Graph:
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
         self.tape, self.drawn, self.versions, self.numbers = tape, drawn, versions, numbers
         self.forward = (0, 0) if tape is None else (len(tape.notes), len(tape.forms))
-        self.arrivals = segment.arrivals = count_edges([node for node, _ in roots], leaves)
-        for node, _ in roots:
-            found = count_edges([node], leaves)
-            segment.leads.append({i for i, n in enumerate(found) if n})
+        segment.ways = ways_to(leaves, [node for node, _ in roots])
+        self.arrivals = segment.arrivals = [len(ways) for ways in segment.ways]
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""

@@ -53,7 +53,7 @@ class Segment:
         self.bases: list[int] = []  # slots of views that alone hold a base, which wants them too
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
-        self.leads: list[set[int]] = []  # for each output, the wanting inputs that it hangs on
+        self.ways: list[list[set[int]]] = []  # and, of each of them, the outputs that lead to it
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
         # For each output, the slots whose memory its gradient reads, with what is read there, and
         # those of the inputs of which that is computed.
