@@ -11,6 +11,7 @@ import pytest
 import tritorch as torch
 from tritorch._following import plans
 from tritorch._following.gradients import segments
+from tritorch._functorch import config
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 EXACT = [[-0.03305785357952118, -0.04958677664399147], [-0.04958678036928177, -0.07438016682863235]]
@@ -299,3 +300,59 @@ def test_a_leaf_waits_for_those_gradients_alone_that_can_come() -> None:
             loss.backward()
             assert called == (["noted", "leaf"] if run % 3 else ["leaf", "noted"]), run
             assert w.grad.tolist() == [[16.0] * 4, [19.0] * 4, [23.0] * 4][run % 3]
+
+
+def test_a_gradient_reads_the_data_that_its_input_has_by_then() -> None:
+    """PyTorch 2.13's numbers without compile: a node keeps an input, not its memory, and what was
+    computed of that before stays as it was.  Calls that are made again would not know that."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = x * w
+        return y * y * w
+
+    for plain in (5, 2, 1):  # runs, of which the third becomes a program
+        fast = torch.compile(function)
+        for run in range(8):
+            x = torch.full((3,), 2.0, requires_grad=True)
+            w = torch.full((3,), 3.0, requires_grad=True)
+            out = fast(x, w).sum()
+            if run < plain:
+                out.backward()
+                assert (x.grad[0].item(), w.grad[0].item()) == (108, 108), run
+                continue
+            w.data = torch.full((3,), 100.0)
+            out.backward(retain_graph=True)
+            assert (x.grad[0].item(), w.grad[0].item()) == (120000, 2436), run
+            g = torch.autograd.grad(out, x, create_graph=True)[0]
+            assert g[0].item() == 120000
+            try:
+                g.sum().backward()
+            except RuntimeError as error:
+                assert "made again" in str(error)
+            else:
+                assert (x.grad[0].item(), w.grad[0].item()) == (2120000, 2436 + 42400)
+
+
+def test_data_that_replaces_what_was_computed_of_is_refused() -> None:
+    """Half of the activations made again: a gradient reads the input and what is made of it."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (torch.nn.functional.gelu(x) * x).tanh()
+
+    fast, refused = torch.compile(function), 0
+    with config.patch(activation_memory_budget=0.0):
+        for run in range(8):
+            results: list[torch.Tensor | None] = []
+            for compiled in (function, fast):
+                x = torch.linspace(-2, 2, 64).requires_grad_()
+                out = compiled(x).sum()
+                if run > 3:
+                    x.data = torch.linspace(-3, 1, 64)
+                try:
+                    out.backward()
+                except RuntimeError as error:
+                    assert "given other data" in str(error)
+                    refused += 1
+                results.append(x.grad)
+            assert results[1] is None or results[1].equal(results[0])
+    assert refused

@@ -38,8 +38,8 @@ class CompiledFunctionBackward(Node):
         return [edge for edge, way in zip(edges, chain(*self.run.segment.ways)) if nr in way]
 
     def edges_from(self, outputs: Collection[int]) -> tuple[Any, ...]:
-        """All edges, with None for those over which nothing can come from these outputs.  An input's
-        others come first, as its gradients do."""
+        """All edges, with None for those over which nothing can come from these outputs: the last
+        ones to an input, as its gradients go over the first."""
         if self.run is None:
             return self._node_edges
         edges: list[Any] = []
@@ -107,10 +107,11 @@ class Graph:
 
     def __init__(
         self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
-        tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
+        given: dict[int, Tensor], tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
         versions: dict[int, tuple[Any, int]], numbers: tuple[Any, ...],
     ) -> None:  # fmt: skip
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
+        self.given = given
         self.tape, self.drawn, self.versions, self.numbers = tape, drawn, versions, numbers
         self.forward = (0, 0) if tape is None else (len(tape.notes), len(tape.forms))
         segment.ways = ways_to(leaves, [node for node, _ in roots])
@@ -124,6 +125,11 @@ class Graph:
         given = [g for g in grads if g is not None]
         arrivals = Arrivals(self.leaves)
         tape = self.tape
+        for slot, leaf in zip(self.segment.wanting, self.leaves):
+            x = self.given[slot]
+            if slot in self.versions and x._shared is not self.versions[slot][0]:
+                leaf._a, leaf._shared = x._array, x._shared
+                tape = None  # of a pass that reads this no program is made
         if tape is None or not self.segment.learns(grads, self.numbers):
             engine.run(roots, given, True, False, arrivals)
             return arrivals.results
@@ -163,7 +169,7 @@ class Run:
     ) -> None:  # fmt: skip
         """tensors: the inputs; before: as they were, where the segment writes them; numbers: those
         that are left open."""
-        self.segment, self.tensors, self.numbers = segment, before, numbers
+        self.segment, self.given, self.tensors, self.numbers = segment, tensors, before, numbers
         self.saved = [[values[number] for number in each.saved] for each in segment.backwards]
         drawn = segment.draft.drawn if segment.draft is not None else -1
         self.drawn = values[drawn] if drawn >= 0 else []
@@ -175,6 +181,9 @@ class Run:
         place = -1 if _C.is_grad_enabled() else self.segment.backward_for(grads, self.numbers)
         if place < 0:
             return self.segment.gradients(self, grads)
-        self.segment.require_unwritten(grads, self.versions)
+        saved, backward = self.saved[place], self.segment.backwards[place]
+        replaced = self.segment.require_unwritten(self, grads)
+        if replaced:
+            saved = backward.with_other(saved, {i: self.given[i]._array for i in replaced})
         given = [g._array for g in grads if g is not None]
-        return self.segment.backwards[place](self.saved[place], given, self.numbers)
+        return backward(saved, given, self.numbers)

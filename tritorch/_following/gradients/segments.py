@@ -20,7 +20,7 @@ from tritorch._following.passes.improving import improved
 from tritorch._following.passes.renaming import renamed
 from tritorch._following.passes.sharing import early
 from tritorch._following.symbols import Path, apart, hinted, is_open, strides_of
-from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
+from tritorch._following.tape import Form, Note, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
 from tritorch.autograd import engine
 from tritorch.autograd.function import refused
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 WRITTEN = (
     "these gradients of a compiled function are computed by its calls, made again, and an input of "
     "those was modified by an inplace operation since"
+)
+REPLACED = (
+    "an input of a compiled function was given other data (`x.data = y`) before the backward pass, "
+    "which reads it, and what was computed of the data before"
 )
 MOST_BACKWARDS = 4  # programs of backward passes, for different sets of outputs
 
@@ -89,22 +93,28 @@ class Segment:
         every = set().union(*self.watched, *self.sources)
         return {slot: (tensors[slot]._shared, tensors[slot]._shared.version) for slot in every}
 
-    def require_unwritten(self, grads: list[Any], versions: dict[int, tuple[Any, int]]) -> None:
-        """Refuses gradients that read what was written since."""
+    def require_unwritten(self, run: Any, grads: list[Any]) -> list[int]:
+        """Refuses gradients that read what was written since; gives the slots of the inputs with
+        other data, which they read."""
         reads = {
             slot: x for i, g in enumerate(grads) if g is not None
             for slot, x in self.watched[i].items()
         }  # fmt: skip
+        replaced = []
         for slot, like in reversed(reads.items()):
-            shared, before = versions[slot]
-            if shared.version != before:
+            shared, before = run.versions[slot]
+            given = run.given.get(slot)
+            if given is not None and given._shared is not shared:
+                replaced.append(slot)  # as for a node that keeps the tensor, whatever its data is
+            elif shared.version != before:
                 raise modified(_C.wrap(like), shared.version, before)
+        return replaced
 
-    def can_follow(self, grads: list[Any], versions: dict[int, tuple[Any, int]]) -> bool:
+    def can_follow(self, run: Any, grads: list[Any]) -> bool:
         """Whether calls that are made again on the inputs give what these gradients read."""
         needed = set().union(*(self.sources[i] for i, g in enumerate(grads) if g is not None))
-        now = (versions[slot] for slot in needed)
-        return all(shared.version == before for shared, before in now)
+        now = ((run.given[slot]._shared, *run.versions[slot]) for slot in needed)
+        return all(now is shared and now.version == before for now, shared, before in now)
 
     def freed_with(self, asked: set[int]) -> set[int]:
         """The outputs whose gradients need what a pass from others frees."""
@@ -112,8 +122,8 @@ class Segment:
 
     def gradients(self, run: Any, grads: list[Any]) -> list[list[Any]]:
         """Those that a run's programs, or its graph, do not give."""
-        self.require_unwritten(grads, run.versions)
-        if self.can_follow(grads, run.versions):
+        self.require_unwritten(run, grads)
+        if self.can_follow(run, grads):
             return self.followed(run, grads)
         if not _C.is_grad_enabled():
             raise RuntimeError(WRITTEN)
@@ -270,6 +280,10 @@ def _reads_of(calls: Sequence[Lowered]) -> set[int]:
     return {x.number for call in calls for x in call.args if type(x) is Value}
 
 
+def _read_by(notes: Sequence[Note]) -> set[int]:
+    return {x.number for note in notes for x in note.inputs if type(x) is Value}
+
+
 class Backward:
     """The backward pass of a segment: a program of what was saved and of gradients."""
 
@@ -312,6 +326,11 @@ class Backward:
             draft, tape, late, early_on, early_on & self.kept, self.forms, self.varying, watched,
             part,
         )  # fmt: skip
+        # What was computed of inputs reads them as they were, whatever data they have by then.
+        once = {id(note) for note in late.notes}
+        past = [*found.late.early, *(note for note in found.late.notes if id(note) not in once)]
+        self.past = _read_by(past)
+        self.now = self.kept | _read_by(late.notes)
         if found.late is not late:
             notes, self.varying.args, self.early = found.late
             self.calls = self.varying.lowered(notes, self.forms)
@@ -319,6 +338,25 @@ class Backward:
         self.saved = found.theirs
         self.inputs = [*found.own, *parts, *given]
         self.program: Any = None
+        self.given = dict(draft.inputs)  # the values of the inputs, by slot
+
+    def with_other(self, saved: list[Any], data: dict[int, Any]) -> list[Any]:
+        """What was saved, where inputs have other data by now: a gradient reads that, if it reads
+        the input and nothing that was computed of it."""
+        found = list(saved)
+        for slot, array in data.items():
+            number = self.given[slot]
+            if number not in self.now or number not in self.saved:
+                continue
+            place = self.saved.index(number)
+            if (
+                number in self.past
+                or type(array) is not type(found[place])
+                or form_of(array) != form_of(found[place])
+            ):
+                raise RuntimeError(REPLACED)
+            found[place] = array
+        return found
 
     def takes(self, grads: list[Any], numbers: tuple[Any, ...]) -> bool:
         """Whether the gradients are those of the outputs that were noted, and lie as they did, and

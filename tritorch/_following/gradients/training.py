@@ -189,7 +189,7 @@ def first(
     noted_on = tape if segment.draft else None
     versions_now = segment.versions(tensors)
     run = Graph(
-        segment, roots, leaves, before, noted_on, drawn, versions_now, region.numbers
+        segment, roots, leaves, given, before, noted_on, drawn, versions_now, region.numbers
     )  # fmt: skip
     new_node(run, [given[slot] for slot in wanting], made)
     return segment.draft
