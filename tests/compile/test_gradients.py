@@ -356,3 +356,43 @@ def test_data_that_replaces_what_was_computed_of_is_refused() -> None:
                 results.append(x.grad)
             assert results[1] is None or results[1].equal(results[0])
     assert refused
+
+
+def test_calls_made_again_give_results_what_is_in_their_memory() -> None:
+    """A gradient that no pass was noted of reads a result that was written through `.data`."""
+
+    def function(w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.tanh(w * 0.5), w * 2
+
+    for compiled in (function, torch.compile(function)):
+        for run in range(6):
+            w = torch.ones(4, requires_grad=True)
+            y, other = compiled(w)
+            other.sum().backward()
+            y.data.mul_(0.5)
+            if run > 2:  # no program does it
+                found = torch.autograd.grad(y.sum(), w, create_graph=True)[0]
+            else:
+                found = torch.autograd.grad(y.sum(), w)[0]
+            assert found[0].item() == pytest.approx(0.5 * (1 - y[0].item() ** 2), abs=1e-7), run
+
+
+@pytest.mark.device
+def test_events_come_after_what_was_called_before() -> None:
+    """A stream that waits for another waits for calls of that one that were not made yet."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, float]:
+        y = torch.tanh(x * 2 + 1)
+        side, event = torch.cuda.Stream(), torch.cuda.Event()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            z = y.detach() * 2
+            event.record()
+        event.wait()
+        return y + 1, z.sum().item()
+
+    fast = torch.compile(function)
+    for run in range(40):
+        x = torch.full((4, 4), 0.01 * run)
+        expected = (torch.tanh(x * 2 + 1) * 2).sum().item()
+        assert fast(x.cuda())[1] == pytest.approx(expected, rel=1e-5), run

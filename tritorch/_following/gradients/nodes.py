@@ -94,6 +94,7 @@ def new_node(run: Any, inputs: Sequence[Tensor], held: Sequence[Tensor]) -> Any:
     node._node_dtype = tuple(x._array.dtype for x in held)
     node._node_saved = ()  # there is something to free
     node.run, node.freed, node.asked = run, set(), set()
+    run.results = run.segment.read_results(held)
     for i, x in enumerate(held):
         x._raw_node, x.output_nr, x._leaf = node, i, False
     return node

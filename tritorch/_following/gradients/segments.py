@@ -116,6 +116,11 @@ class Segment:
         now = ((run.given[slot]._shared, *run.versions[slot]) for slot in needed)
         return all(now is shared and now.version == before for now, shared, before in now)
 
+    def read_results(self, held: Sequence[Tensor]) -> dict[int, Any]:
+        """The arrays of those results that gradients read, by slot."""
+        read = set().union(*self.watched)
+        return {slot: x._array for slot, x in zip(self.held, held) if slot in read}
+
     def freed_with(self, asked: set[int]) -> set[int]:
         """The outputs whose gradients need what a pass from others frees."""
         return set().union(*(self.shares[i] for i in asked))
@@ -170,6 +175,12 @@ class Segment:
         try:
             with ambient.as_then(self.steps[0].ambient):
                 described.run_again(self.steps, made, run.numbers)
+            _C.set_grad_enabled(False)
+            of_inputs = {id(run.given[slot]._shared) for slot in self.slots}
+            for slot, array in run.results.items():  # they may be written unseen, by `y.data`
+                own, form = made[slot], form_of(array)
+                if id(own._shared) not in of_inputs and not apart(form.shape, form.strides):
+                    _C.wrap(own._array).copy_(_C.wrap(array))
         finally:
             _C.set_grad_enabled(again)
             restore(now)
