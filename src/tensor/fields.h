@@ -134,6 +134,9 @@ struct Node {
 // before.  False with a Python error set on failure.
 bool number(Node* n);
 
+// reserve_places(count): later nodes leave that many places free after those there are.
+PyObject* reserve_places(PyObject*, PyObject* count);
+
 extern PyTypeObject *shared_type, *tensor_base_type, *node_base_type, *operator_base_type;
 extern PyType_Spec shared_spec, tensor_spec, node_spec, operator_spec;
 

@@ -389,6 +389,7 @@ PyMethodDef functions[] = {
      "A parameter's arrays, as an optimizer's step has them."},
     {"any_requires_grad", TRITORCH_FASTCALL(any_requires_grad), nullptr},
     {"holds_nested", TRITORCH_FASTCALL(holds_nested), nullptr},
+    {"reserve_places", reserve_places, METH_O, "Places among nodes that later ones leave free."},
     {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},
     {"is_writable", TRITORCH_FASTCALL(is_writable), "Whether a write needs no further look."},
     {"is_grad_enabled", get_grad_enabled, METH_NOARGS, nullptr},

@@ -6,8 +6,16 @@ namespace tritorch {
 
 PyTypeObject* node_base_type = nullptr;
 
+static std::uint64_t next = 0;
+
+PyObject* reserve_places(PyObject*, PyObject* count) {
+  const auto n = PyLong_AsUnsignedLongLong(count);
+  if (PyErr_Occurred()) return nullptr;
+  next += n;
+  Py_RETURN_NONE;
+}
+
 bool number(Node* n) {
-  static std::uint64_t next = 0;
   if (region && follows() && !settled()) return false;
   n->sequence = next++;
   return true;

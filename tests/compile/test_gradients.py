@@ -396,3 +396,50 @@ def test_events_come_after_what_was_called_before() -> None:
         x = torch.full((4, 4), 0.01 * run)
         expected = (torch.tanh(x * 2 + 1) * 2).sum().item()
         assert fast(x.cuda())[1] == pytest.approx(expected, rel=1e-5), run
+
+
+def test_an_output_sees_what_comes_by_others() -> None:
+    """y is an output on which another one hangs: its gradient, hooks and those of the graph of
+    gradients are as without compile, where PyTorch's compiled functions have outputs side by side.
+    """
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x * 2
+        return y, y * y
+
+    fast = torch.compile(function)
+    for run in range(6):
+        x = torch.full((3,), 2.0, requires_grad=True)
+        y, z = fast(x)
+        seen: list[float] = []
+        if run % 2:
+            assert torch.autograd.grad(z.sum(), y, retain_graph=True)[0].tolist() == [8] * 3
+        y.register_hook(lambda g, seen=seen: seen.append(g[0].item()))
+        y.retain_grad()
+        (z + y).sum().backward(retain_graph=True)
+        assert seen == [9] and y.grad.tolist() == [9] * 3 and x.grad.tolist() == [18] * 3, run
+        (g,) = torch.autograd.grad(z.sum(), y, create_graph=True)
+        assert torch.autograd.grad(g.sum(), [x, y])[0].tolist() == [4] * 3
+        assert seen == [9, 8, 2], seen
+
+
+def test_gradients_of_gradients_are_added_up_as_without_compile() -> None:
+    """In bfloat16 another order of sums is seen; w's gradient is a sum of five, from two segments
+    and their gradients."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x * 2 + w.sum()) @ w
+        if y.isfinite().all():
+            y = torch.softmax(y * w, -1) * 8
+        return torch.autograd.grad((y @ w).tanh().sum(), w, create_graph=True)[0]
+
+    fast = torch.compile(function)
+    for run in range(8):
+        torch.manual_seed(run)
+        x, w = torch.randn(4, 4).bfloat16(), torch.randn(4, 4).bfloat16()
+        found = []
+        for compiled in (function, fast):
+            w = w.detach().requires_grad_()
+            compiled(x, w).square().sum().backward()
+            found.append(w.grad)
+        assert torch.equal(*found), run

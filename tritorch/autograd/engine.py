@@ -169,6 +169,8 @@ class Captures:
                     if isinstance(tensor, Tensor)
                     else (tensor.node, tensor.output_nr)
                 )
+                if node._node_divided:
+                    node, nr = node.open_within(nr)
                 self.outputs.setdefault((node, nr), []).append(i)
                 self.nodes |= {node, part_of(node, nr)}
         self.needed: set[Any] = set()
@@ -180,7 +182,7 @@ class Captures:
 
     def find_needed(self, roots: list[Any]) -> None:
         """Marks each part of a node from which an asked-for gradient can be reached."""
-        state: dict[Any, bool] = {}
+        state: dict[Any, bool] = dict.fromkeys(self.needed, True)
         stack = list(roots)
         while stack:
             node = stack[-1]
@@ -204,6 +206,16 @@ class Captures:
             )
         self.needed = {node for node, needed in state.items() if needed}
         self.needed |= {part[0] for part in self.needed if type(part) is tuple}
+
+    def open(self, node: Any) -> None:
+        """Opens a segment's node, if it can be, for a pass with a graph."""
+        before = node.inner
+        if before is None and node.opened():
+            for i, place in enumerate(node.inner):
+                if (node, i) in self.outputs:
+                    self.outputs[place] = self.outputs.pop((node, i))
+                    self.nodes.add(place[0])
+            self.find_needed([place[0] for place in node.inner])
 
 
 def part_of(node: Any, nr: int) -> Any:
@@ -251,6 +263,9 @@ def _run(
             else:
                 leaves.come(tensor, g)
             continue
+        if captures is not None and create_graph and node._node_divided:
+            captures.open(node)
+            node = tensor._node  # opened, it may be another
         _push(
             heap,
             pending,
@@ -311,6 +326,9 @@ def _run(
                         if part not in needed and part not in captured:
                             i += 1
                             continue
+                        if create_graph and edge._node_divided and part in needed:
+                            captures.open(edge)
+                            needed, captured = captures.needed, captures.nodes
                     _push(
                         heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
                         create_graph,
@@ -394,6 +412,10 @@ def _push(
         else:
             pending[node] = g
             heappush(heap, (-node._node_sequence, node))
+        return
+    if node._node_divided and (node.inner is not None or (create_graph and node.opened())):
+        inner, place = node.inner[nr]
+        _push(heap, pending, owned, inner, place, g, create_graph)
         return
     g = _fit(g, node._node_shape[nr], node._node_dtype[nr])
     if node not in pending:

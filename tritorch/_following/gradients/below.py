@@ -33,9 +33,9 @@ def leaf_twin(x: Tensor) -> Tensor:
     return twin
 
 
-def start_at(node: Any, nr: int) -> Tensor:
-    """What a pass starts at: an output of a node."""
-    place = _C.wrap(_EMPTY)
+def start_at(node: Any, nr: int, like: Tensor | None = None) -> Tensor:
+    """What a pass starts at: an output of a node; like: on the storage of that."""
+    place = _C.wrap(_EMPTY) if like is None else _C.alias(like)
     place._raw_node, place.output_nr = node, nr
     return place
 
@@ -53,6 +53,27 @@ def nodes_from(roots: Iterable[Any]) -> list[Any]:
             found[id(node)] = node
             stack += [edge for edge in node._node_edges if isinstance(edge, Node)]
     return list(found.values())
+
+
+def nodes_after(first: int, roots: Iterable[Any]) -> list[Any]:
+    """The nodes that a pass from some of them reaches and that are younger than that, by age."""
+    found: dict[int, Any] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Node) and node._node_sequence > first and id(node) not in found:
+            found[id(node)] = node
+            stack += node._node_edges
+    return sorted(found.values(), key=lambda node: node._node_sequence)
+
+
+def within(roots: Sequence[Any]) -> set[int]:
+    """The roots that the graph behind another one comes to."""
+    below = [{id(node) for node in nodes_from([root])} for root in roots]
+    return {
+        i for i, root in enumerate(roots)
+        if any(id(root) in each and root is not other for each, other in zip(below, roots))
+    }  # fmt: skip
 
 
 def shared_nodes(roots: Sequence[Any]) -> list[set[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from tritorch import _C
 from tritorch._following.gradients.below import Arrivals, start_at, ways_to
@@ -23,15 +24,50 @@ class CompiledFunctionBackward(Node):
     """The gradient of a segment.
 
     freed: outputs whose gradients need what a pass has freed, as it would have freed the nodes of
-    the segment's calls; asked: those that the last pass asked for."""
+    the segment's calls; asked: those that the last pass asked for; inner: once it is open, what
+    stands for each output; outputs: weak references to those."""
 
-    __slots__ = ("asked", "freed", "run")
+    __slots__ = ("asked", "freed", "inner", "outputs", "run")
     asked: set[int]
     freed: set[int]
+    inner: Any  # [(node, output)]
+    outputs: list[Any]
     run: Any
+
+    def opened(self) -> bool:
+        """Puts the graph of the segment's calls, made again, in this node's place, if what they
+        read is as it was.  Then all is as without compile, and takes as long."""
+        if self.inner is None:
+            if self.run is None or self.freed or not self.run.segment.can_open(self.run):
+                return False
+            self.inner = self.run.segment.made_again(self.run, self)
+            hooks = self._node_hooks
+            for x, (node, nr), i in zip(self.outputs, self.inner, range(len(self.inner))):
+                tensor = x()
+                if tensor is not None and tensor._raw_node is self:
+                    tensor._raw_node, tensor.output_nr = node, nr
+                if node._node_hooks is not None and nr in node._node_hooks.retained:
+                    node._node_hooks.retained[nr] = x  # a call of the segment asked for it
+                if hooks is not None and i in hooks.tensor:
+                    node._hooks().tensor[nr] = hooks.tensor[i]
+                if hooks is not None and i in hooks.retained:
+                    node._hooks().retained[nr] = hooks.retained[i]
+        return True
+
+    def open_within(self, nr: int) -> tuple[Any, int]:
+        """Where gradients of an output can be seen: there, if others hang on it, too."""
+        run = self.run
+        if self.inner is None and (
+            run is None or nr not in run.segment.within or not self.opened()
+        ):
+            return self, nr
+        assert self.inner is not None
+        return self.inner[nr]
 
     def edges_of(self, nr: int) -> list[tuple[Any, int]]:
         """The edges to the inputs that an output hangs on; all, once it is freed."""
+        if self.inner is not None:
+            return [self.inner[nr]]
         edges = super().edges_of(nr)
         if self.run is None:
             return edges
@@ -40,6 +76,8 @@ class CompiledFunctionBackward(Node):
     def edges_from(self, outputs: Collection[int]) -> tuple[Any, ...]:
         """All edges, with None for those over which nothing can come from these outputs: the last
         ones to an input, as its gradients go over the first."""
+        if self.inner is not None:
+            return ()
         if self.run is None:
             return self._node_edges
         edges: list[Any] = []
@@ -54,6 +92,9 @@ class CompiledFunctionBackward(Node):
         if len(self.freed) == self._node_n_outputs:
             self.run = None
             self._node_freed = True
+
+
+PLACES = 1 << 20  # for the nodes of a segment's graph
 
 
 class _Op:
@@ -93,7 +134,9 @@ def new_node(run: Any, inputs: Sequence[Tensor], held: Sequence[Tensor]) -> Any:
     node._node_shape = tuple(x._array.shape for x in held)
     node._node_dtype = tuple(x._array.dtype for x in held)
     node._node_saved = ()  # there is something to free
-    node.run, node.freed, node.asked = run, set(), set()
+    node.run, node.freed, node.asked, node.inner = run, set(), set(), None
+    node.outputs = [ref(x) for x in held]
+    _C.reserve_places(PLACES)
     run.results = run.segment.read_results(held)
     for i, x in enumerate(held):
         x._raw_node, x.output_nr, x._leaf = node, i, False

@@ -11,6 +11,7 @@ from tritorch._following.gradients.below import (
     Arrivals,
     kept_below,
     leaf_twin,
+    nodes_after,
     sources,
     start_at,
 )
@@ -25,6 +26,7 @@ from tritorch._following.varying import Varying, varying
 from tritorch.autograd import engine
 from tritorch.autograd.function import refused
 from tritorch.autograd.graph import modified
+from tritorch.autograd.nodes import Node
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
 from tritorch.core.generator import restore, states
@@ -58,6 +60,7 @@ class Segment:
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
         self.ways: list[list[set[int]]] = []  # and, of each of them, the outputs that lead to it
+        self.within: set[int] = set()  # the outputs that other outputs hang on
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
         # For each output, the slots whose memory its gradient reads, with what is read there, and
         # those of the inputs of which that is computed.
@@ -121,6 +124,50 @@ class Segment:
         read = set().union(*self.watched)
         return {slot: x._array for slot, x in zip(self.held, held) if slot in read}
 
+    def can_open(self, run: Any) -> bool:
+        """Whether the graph of a run can be made again, whatever it is asked."""
+        return all(
+            shared.version == before
+            and (slot not in run.given or run.given[slot]._shared is shared)
+            for slot, (shared, before) in run.versions.items()
+        )
+
+    def made_again(self, run: Any, node: Any) -> list[tuple[Any, int]]:
+        """The graph of a run, in the place of its node: what its outputs are there."""
+        made, edges = dict(run.tensors), iter(zip(node._node_edges, node._node_outputs))
+        for slot, ways in zip(self.wanting, self.ways):
+            found = [next(edges) for _ in ways]
+            if found and isinstance(found[0][0], Node):
+                made[slot] = start_at(*found[0], made[slot])
+        _C.settle()
+        _C.unfollow(1)
+        again, first = _C.is_grad_enabled(), Node()._node_sequence
+        try:
+            self._run_again(run, made)
+        finally:
+            _C.set_grad_enabled(again)
+            _C.unfollow(-1)
+        roots = [(x._node, x.output_nr) for x in self.outputs(made)]
+        for i, each in enumerate(nodes_after(first, [root for root, _ in roots])):
+            each._node_sequence = node._node_sequence + 1 + i
+        return roots
+
+    def _run_again(self, run: Any, made: dict[int, Tensor]) -> None:
+        """Makes the calls of a run again: the same draws, and the results that there are."""
+        now = states(generator for generator, _ in run.drawn)
+        restore(run.drawn)
+        try:
+            with ambient.as_then(self.steps[0].ambient):
+                described.run_again(self.steps, made, run.numbers)
+            _C.set_grad_enabled(False)
+            of_inputs = {id(run.given[slot]._shared) for slot in self.slots}
+            for slot, array in run.results.items():  # they may be written unseen, by `y.data`
+                own, form = made[slot], form_of(array)
+                if id(own._shared) not in of_inputs and not apart(form.shape, form.strides):
+                    _C.wrap(own._array).copy_(_C.wrap(array))
+        finally:
+            restore(now)
+
     def freed_with(self, asked: set[int]) -> set[int]:
         """The outputs whose gradients need what a pass from others frees."""
         return set().union(*(self.shares[i] for i in asked))
@@ -170,20 +217,10 @@ class Segment:
         twin = (lambda x: x.view_as(x)) if again else leaf_twin
         inputs = [twin(made[slot]) for slot in self.wanting]
         made |= dict(zip(self.wanting, inputs))
-        now = states(generator for generator, _ in run.drawn)
-        restore(run.drawn)
         try:
-            with ambient.as_then(self.steps[0].ambient):
-                described.run_again(self.steps, made, run.numbers)
-            _C.set_grad_enabled(False)
-            of_inputs = {id(run.given[slot]._shared) for slot in self.slots}
-            for slot, array in run.results.items():  # they may be written unseen, by `y.data`
-                own, form = made[slot], form_of(array)
-                if id(own._shared) not in of_inputs and not apart(form.shape, form.strides):
-                    _C.wrap(own._array).copy_(_C.wrap(array))
+            self._run_again(run, made)
         finally:
             _C.set_grad_enabled(again)
-            restore(now)
         roots = [x for x, g in zip(self.outputs(made), grads) if g is not None]
         given = [g for g in grads if g is not None]
         if again:
