@@ -174,6 +174,7 @@ class Captures:
                 self.outputs.setdefault((node, nr), []).append(i)
                 self.nodes |= {node, part_of(node, nr)}
         self.needed: set[Any] = set()
+        self.open_nodes: set[Any] = set()
 
     def add(self, i: int, g: Tensor) -> None:
         """A gradient arrives at the leaf that was asked for as number i."""
@@ -207,20 +208,31 @@ class Captures:
         self.needed = {node for node, needed in state.items() if needed}
         self.needed |= {part[0] for part in self.needed if type(part) is tuple}
 
-    def open(self, node: Any) -> None:
-        """Opens a segment's node, if it can be, for a pass with a graph."""
-        before = node.inner
-        if before is None and node.opened():
-            for i, place in enumerate(node.inner):
-                if (node, i) in self.outputs:
-                    self.outputs[place] = self.outputs.pop((node, i))
-                    self.nodes.add(place[0])
-            self.find_needed([place[0] for place in node.inner])
+    def open(self, node: Any, graph: bool) -> None:
+        """Asks for what is in the place of a segment's node, if it is open, or can be, and a graph
+        through it is wanted."""
+        if node in self.open_nodes or not (node.is_open() or (graph and node.opened())):
+            return
+        self.open_nodes.add(node)
+        for i, place in enumerate(node.inner):
+            if (node, i) in self.outputs:
+                self.outputs.setdefault(place, []).extend(self.outputs.pop((node, i)))
+                self.nodes.add(place[0])
+        self.find_needed([place[0] for place in node.inner])
 
 
 def part_of(node: Any, nr: int) -> Any:
     """What a gradient of one output needs of a node: the node; of a divided one, that output."""
     return (node, nr) if node._node_divided else node
+
+
+def _opened(node: Any, graph: bool, captures: Captures | None, tensor: Tensor) -> Any:
+    """The node of a tensor that a pass starts at, once it is open, if it can be."""
+    if captures is not None:
+        captures.open(node, graph)
+    elif graph:
+        node.opened()
+    return tensor._node
 
 
 def _keep_needed(node: Any, g: Any, needed: set[Any]) -> bool:
@@ -263,9 +275,8 @@ def _run(
             else:
                 leaves.come(tensor, g)
             continue
-        if captures is not None and create_graph and node._node_divided:
-            captures.open(node)
-            node = tensor._node  # opened, it may be another
+        if node._node_divided:
+            node = _opened(node, create_graph, captures, tensor)
         _push(
             heap,
             pending,
@@ -326,9 +337,11 @@ def _run(
                         if part not in needed and part not in captured:
                             i += 1
                             continue
-                        if create_graph and edge._node_divided and part in needed:
-                            captures.open(edge)
+                        if edge._node_divided:
+                            captures.open(edge, create_graph and part in needed)
                             needed, captured = captures.needed, captures.nodes
+                    elif create_graph and edge._node_divided:
+                        edge.opened()
                     _push(
                         heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
                         create_graph,
@@ -413,7 +426,7 @@ def _push(
             pending[node] = g
             heappush(heap, (-node._node_sequence, node))
         return
-    if node._node_divided and (node.inner is not None or (create_graph and node.opened())):
+    if node._node_divided and node.is_open():
         inner, place = node.inner[nr]
         _push(heap, pending, owned, inner, place, g, create_graph)
         return

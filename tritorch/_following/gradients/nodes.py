@@ -34,6 +34,10 @@ class CompiledFunctionBackward(Node):
     outputs: list[Any]
     run: Any
 
+    def is_open(self) -> bool:
+        """Whether a graph is in this node's place."""
+        return self.inner is not None
+
     def opened(self) -> bool:
         """Puts the graph of the segment's calls, made again, in this node's place, if what they
         read is as it was.  Then all is as without compile, and takes as long."""
