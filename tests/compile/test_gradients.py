@@ -421,6 +421,22 @@ def test_an_output_sees_what_comes_by_others() -> None:
         (g,) = torch.autograd.grad(z.sum(), y, create_graph=True)
         assert torch.autograd.grad(g.sum(), [x, y])[0].tolist() == [4] * 3
         assert seen == [9, 8, 2], seen
+    refused = 0
+    for _ in range(
+        6
+    ):  # the calls cannot be made again, and y would only see what comes from outside
+        x = torch.full((3,), 2.0, requires_grad=True)
+        y, z = fast(x)
+        with torch.no_grad():
+            x.add_(1)
+        try:
+            y.retain_grad()
+        except RuntimeError as error:
+            refused += "made again" in str(error)
+        (z + y).sum().backward()
+        assert x.grad.tolist() == [18] * 3
+        assert not y.retains_grad or y.grad.tolist() == [9] * 3
+    assert refused
 
 
 def test_gradients_of_gradients_are_added_up_as_without_compile() -> None:

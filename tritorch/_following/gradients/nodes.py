@@ -60,12 +60,11 @@ class CompiledFunctionBackward(Node):
 
     def open_within(self, nr: int) -> tuple[Any, int]:
         """Where gradients of an output can be seen: there, if others hang on it, too."""
-        run = self.run
-        if self.inner is None and (
-            run is None or nr not in run.segment.within or not self.opened()
-        ):
-            return self, nr
-        assert self.inner is not None
+        if self.inner is None:
+            if self.run is None or self.freed or nr not in self.run.segment.within:
+                return self, nr
+            if not self.opened():
+                raise RuntimeError(self.run.segment.written)
         return self.inner[nr]
 
     def edges_of(self, nr: int) -> list[tuple[Any, int]]:

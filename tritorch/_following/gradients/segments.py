@@ -51,6 +51,8 @@ MOST_BACKWARDS = 4  # programs of backward passes, for different sets of outputs
 class Segment:
     """A segment with gradients, for one set of tensors that are held."""
 
+    written = WRITTEN
+
     def __init__(self, steps: Sequence[Any], slots: list[int], held: list[int]) -> None:
         self.steps = list(steps)
         self.path = Path(steps[-1])

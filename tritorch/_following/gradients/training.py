@@ -11,8 +11,14 @@ noted on the same tape as the forward pass: a value of the one that the other re
 be saved.  Where the node is asked again, for gradients of other outputs, that pass is noted, too,
 on what the tape has of the forward pass.  From then on all are programs.
 
-Who wants gradients of gradients, or gradients of outputs that were not noted, gets them by
-making the calls again on the inputs themselves (`followed`): the node keeps those.
+Who wants gradients of outputs that were not noted gets them by making the calls again on the
+inputs themselves (`followed`): the node keeps those.
+
+A node's outputs stand side by side, though one may be computed of another.  Where that can be
+seen, the node is opened (`CompiledFunctionBackward.opened`): the calls are made again, on inputs
+with the edges that the node has, and what a pass would give the node goes to their nodes from then
+on.  Those get the places among all nodes that were left free after it, so that the terms of a
+gradient are added up in the order of a graph without compile.
 """
 
 from __future__ import annotations
