@@ -68,6 +68,8 @@ class Segment:
         # those of the inputs of which that is computed.
         self.watched: list[dict[int, MetaArray]] = []
         self.sources: list[set[int]] = []
+        self.every: set[int] = set()  # all of those slots
+        self.read: list[tuple[int, int]] = []  # outputs that gradients read, and their slots
         self.draft: Draft | None = None
         self.backwards: list[Backward] = []  # one for each set of outputs, as they were asked for
         self.graphs = False  # whether programs are launched as CUDA graphs
@@ -95,8 +97,11 @@ class Segment:
 
     def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, int]]:
         """How often that was written until now, by slot."""
-        every = set().union(*self.watched, *self.sources)
-        return {slot: (tensors[slot]._shared, tensors[slot]._shared.version) for slot in every}
+        found = {}
+        for slot in self.every:
+            shared = tensors[slot]._shared
+            found[slot] = shared, shared.version
+        return found
 
     def require_unwritten(self, run: Any, grads: list[Any]) -> list[int]:
         """Refuses gradients that read what was written since; gives the slots of the inputs with
@@ -123,8 +128,7 @@ class Segment:
 
     def read_results(self, held: Sequence[Tensor]) -> dict[int, Any]:
         """The arrays of those results that gradients read, by slot."""
-        read = set().union(*self.watched)
-        return {slot: x._array for slot, x in zip(self.held, held) if slot in read}
+        return {slot: held[i]._array for i, slot in self.read}
 
     def can_open(self, run: Any) -> bool:
         """Whether the graph of a run can be made again, whatever it is asked."""

@@ -193,6 +193,9 @@ def first(
     segment.within = within([node for node, _ in roots])
     segment.watch(roots, tensors, tape, slots)
     segment.sources = [each - changed for each in segment.sources]  # of those there are copies
+    segment.every = set().union(*segment.watched, *segment.sources)
+    read = set().union(*segment.watched)
+    segment.read = [(i, slot) for i, slot in enumerate(segment.held) if slot in read]
     noted_on = tape if segment.draft else None
     versions_now = segment.versions(tensors)
     run = Graph(
