@@ -127,7 +127,7 @@ struct Node {
   char freed;
   char packed;
   char keeps_numbers;  // the operator's
-  char divided;  // whether not all edges are those of each output (`edges_of`, `edges_from`)
+  char divided;        // whether not all edges are those of each output (`edges_of`, `edges_from`)
 };
 
 // Gives a new node its place in the order of all: after those of what waits, which were called for

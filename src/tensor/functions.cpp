@@ -222,8 +222,7 @@ PyObject* any_requires_grad(PyObject*, PyObject* const* args, Py_ssize_t n) {
 // Of a divided node: edges_of(output), or edges_from((output, ...)).
 PyObject* edges_by(Node* node, const char* method, PyObject* outputs) {
   if (!outputs) return nullptr;
-  PyObject* found =
-      PyObject_CallMethod(reinterpret_cast<PyObject*>(node), method, "(O)", outputs);
+  PyObject* found = PyObject_CallMethod(reinterpret_cast<PyObject*>(node), method, "(O)", outputs);
   Py_DECREF(outputs);
   return found;
 }
