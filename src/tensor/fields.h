@@ -127,11 +127,15 @@ struct Node {
   char freed;
   char packed;
   char keeps_numbers;  // the operator's
+  char divided;        // whether not all edges are those of each output (`edges_of`, `edges_from`)
 };
 
 // Gives a new node its place in the order of all: after those of what waits, which were called for
 // before.  False with a Python error set on failure.
 bool number(Node* n);
+
+// reserve_places(count): later nodes leave that many places free after those there are.
+PyObject* reserve_places(PyObject*, PyObject* count);
 
 extern PyTypeObject *shared_type, *tensor_base_type, *node_base_type, *operator_base_type;
 extern PyType_Spec shared_spec, tensor_spec, node_spec, operator_spec;

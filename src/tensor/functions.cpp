@@ -1,8 +1,11 @@
 // The functions on tensors: storages shared, places in memory, modes, what Python registers.
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "following/region.h"
@@ -216,6 +219,14 @@ PyObject* any_requires_grad(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Py_RETURN_FALSE;
 }
 
+// Of a divided node: edges_of(output), or edges_from((output, ...)).
+PyObject* edges_by(Node* node, const char* method, PyObject* outputs) {
+  if (!outputs) return nullptr;
+  PyObject* found = PyObject_CallMethod(reinterpret_cast<PyObject*>(node), method, "(O)", outputs);
+  Py_DECREF(outputs);
+  return found;
+}
+
 // shared_leaves(tensors) -> {id(leaf): edges}, for leaves that several edges of the graph behind
 // the tensors lead to.
 PyObject* shared_leaves(PyObject*, PyObject* tensors) {
@@ -224,30 +235,64 @@ PyObject* shared_leaves(PyObject*, PyObject* tensors) {
   PyObject* roots = PySequence_Fast(tensors, "expected a sequence of tensors");
   if (!roots) return nullptr;
   std::vector<Node*> open;
+  std::vector<std::pair<Node*, long>> open_parts;  // of divided nodes: an output
+  std::map<Node*, std::set<long>> parts;
   std::unordered_map<PyObject*, long> edges;
-  auto come = [&](PyObject* target) {
+  auto come = [&](PyObject* target, auto output) {
     if (as_tensor(target)) {
       ++edges[target];
     } else if (PyObject_TypeCheck(target, node_base_type)) {
       auto* node = reinterpret_cast<Node*>(target);
-      if (node->mark == walk) return;
-      node->mark = walk;
-      open.push_back(node);
+      if (node->divided) {
+        const long nr = output();
+        if (parts[node].insert(nr).second) open_parts.emplace_back(node, nr);
+      } else if (node->mark != walk) {
+        node->mark = walk;
+        open.push_back(node);
+      }
     }
   };
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(roots); ++i) {
     PyObject* root = PySequence_Fast_GET_ITEM(roots, i);
     Tensor* t = as_tensor(root);
-    if (t) come(is_set(t->node) ? t->node : root);
+    if (t) come(is_set(t->node) ? t->node : root, [&] { return static_cast<long>(t->output); });
   }
-  while (!open.empty()) {
-    Node* node = open.back();
-    open.pop_back();
-    for (Py_ssize_t i = 0; is_set(node->edges) && i < PyTuple_GET_SIZE(node->edges); ++i)
-      come(PyTuple_GET_ITEM(node->edges, i));
+  bool good = true;
+  while (good && (!open.empty() || !open_parts.empty())) {
+    if (!open.empty()) {
+      Node* node = open.back();
+      open.pop_back();
+      for (Py_ssize_t i = 0; is_set(node->edges) && i < PyTuple_GET_SIZE(node->edges); ++i)
+        come(PyTuple_GET_ITEM(node->edges, i), [&] {
+          return is_set(node->outputs) ? PyLong_AsLong(PyTuple_GET_ITEM(node->outputs, i)) : 0;
+        });
+    } else {
+      const auto [node, nr] = open_parts.back();
+      open_parts.pop_back();
+      PyObject* found = edges_by(node, "edges_of", PyLong_FromLong(nr));
+      good = found;
+      for (Py_ssize_t i = 0; good && i < PyList_GET_SIZE(found); ++i) {
+        PyObject* pair = PyList_GET_ITEM(found, i);  // (where to, which output of that)
+        PyObject* edge = PyTuple_GET_ITEM(pair, 0);
+        if (!as_tensor(edge)) come(edge, [&] { return PyLong_AsLong(PyTuple_GET_ITEM(pair, 1)); });
+      }
+      Py_XDECREF(found);
+    }
+  }
+  for (const auto& [node, reached] : parts) {  // an edge counts once, however many outputs reach it
+    if (!good) break;
+    PyObject* outputs = PyTuple_New(static_cast<Py_ssize_t>(reached.size()));
+    Py_ssize_t i = 0;
+    for (const long nr : reached)
+      if (outputs) PyTuple_SET_ITEM(outputs, i++, PyLong_FromLong(nr));
+    PyObject* found = edges_by(node, "edges_from", outputs);
+    good = found;
+    for (i = 0; good && i < PyTuple_GET_SIZE(found); ++i)
+      if (PyObject* edge = PyTuple_GET_ITEM(found, i); as_tensor(edge)) ++edges[edge];
+    Py_XDECREF(found);
   }
   Py_DECREF(roots);
-  PyObject* shared = PyDict_New();
+  PyObject* shared = good ? PyDict_New() : nullptr;
   for (const auto& [leaf, count] : edges) {
     if (!shared || count < 2) continue;
     PyObject* key = PyLong_FromVoidPtr(leaf);
@@ -343,6 +388,7 @@ PyMethodDef functions[] = {
      "A parameter's arrays, as an optimizer's step has them."},
     {"any_requires_grad", TRITORCH_FASTCALL(any_requires_grad), nullptr},
     {"holds_nested", TRITORCH_FASTCALL(holds_nested), nullptr},
+    {"reserve_places", reserve_places, METH_O, "Places among nodes that later ones leave free."},
     {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},
     {"is_writable", TRITORCH_FASTCALL(is_writable), "Whether a write needs no further look."},
     {"is_grad_enabled", get_grad_enabled, METH_NOARGS, nullptr},

@@ -6,8 +6,16 @@ namespace tritorch {
 
 PyTypeObject* node_base_type = nullptr;
 
+static std::uint64_t next = 0;
+
+PyObject* reserve_places(PyObject*, PyObject* count) {
+  const auto n = PyLong_AsUnsignedLongLong(count);
+  if (PyErr_Occurred()) return nullptr;
+  next += n;
+  Py_RETURN_NONE;
+}
+
 bool number(Node* n) {
-  static std::uint64_t next = 0;
   if (region && follows(region) && !settled()) return false;
   n->sequence = next++;
   return true;
@@ -185,6 +193,7 @@ PyMemberDef node_members[] = {
     {"_node_n_outputs", T_INT, offsetof(Node, n_outputs), 0, nullptr},
     {"_node_freed", T_BOOL, offsetof(Node, freed), 0, nullptr},
     {"_node_packed", T_BOOL, offsetof(Node, packed), 0, nullptr},
+    {"_node_divided", T_BOOL, offsetof(Node, divided), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyMethodDef node_methods[] = {{"_node_unpack", node_unpack, METH_NOARGS, nullptr},
                               {"_node_raise_modified", node_raise_modified, METH_O, nullptr},

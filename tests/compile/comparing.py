@@ -28,26 +28,30 @@ _WHOSE = re.compile(r"(, which is o| is at version ).*")
 
 
 def _alike(path: str, one: Any, other: Any, seen: Seen, near: float) -> bool:
-    """Whether two things that are seen are the same.
-
-    A node of what was compiled has a name of its own, as in PyTorch.  A gradient of gradients makes
-    a graph anew, in which the same numbers are added up in another order."""
+    """Whether two things that are seen are the same: a node of what was compiled has a name of its
+    own, as in PyTorch.  near: how near numbers have to be."""
     if isinstance(one, str) and isinstance(other, str):
         texts = [_WHOSE.sub("", " ".join(_NODE.sub("", text).split())) for text in (one, other)]
         return texts[0] == texts[1]
     if near and isinstance(one, tuple) and one[:1] == ("float",) == other[:1]:
         a, b = float.fromhex(one[1].strip("'")), float.fromhex(other[1].strip("'"))
         return bool(np.isclose(a, b, near, near, equal_nan=True))
+    if near and isinstance(one, tuple) and one[:1] == ("ndarray",) and one[:3] == other[:3]:
+        return _near(one[3], other[3], one[1], near)
     if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
         return all(_alike(path, a, b, seen, near) for a, b in zip(one, other))
     layout = seen.get(path.removesuffix(".contents") + ".layout")
     if near and isinstance(one, bytes) and isinstance(other, bytes) and layout:
-        name = layout[0].rsplit(".")[-1]
-        if name in ("float32", "float64") and len(one) == len(other):
-            near = near if name == "float32" or near > 1e-4 else 1e-9
-            a, b = np.frombuffer(one, name), np.frombuffer(other, name)
-            return np.allclose(a, b, near, near, equal_nan=True)
+        return _near(one, other, layout[0].rsplit(".")[-1], near)
     return one == other
+
+
+def _near(one: bytes, other: bytes, kind: str, near: float) -> bool:
+    """Whether numbers are near each other, of a kind that rounds so."""
+    if kind not in ("float32", "float64") or len(one) != len(other):
+        return one == other
+    a, b = np.frombuffer(one, kind), np.frombuffer(other, kind)
+    return np.allclose(a, b, near, near, equal_nan=True)
 
 
 def _numbers(path: str, value: Any, seen: Seen) -> str:
@@ -80,13 +84,6 @@ def differences(eager: list[Seen], compiled: list[Seen], near: float = 0.0) -> l
     return found
 
 
-def _nearness(program: Program) -> float:
-    """How near gradients of gradients are: under autocast their terms are bfloat16s."""
-    if program.backward != "twice" and "create_graph" not in program.source:
-        return 0.0
-    return 3e-2 if "autocast" in str(program) else 1e-4
-
-
 def compare(
     program: Program,
     compiler: Callable | None = None,
@@ -105,7 +102,7 @@ def compare(
             compiled = observe(program, compiler or torch.compile, device)
         except Exception as error:
             return [f"the compiled world raised {type(error).__name__}: {error}"]
-        found = found or differences(eager, compiled, max(near, _nearness(program)))
+        found = found or differences(eager, compiled, near)
     return found
 
 

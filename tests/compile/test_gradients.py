@@ -11,6 +11,7 @@ import pytest
 import tritorch as torch
 from tritorch._following import plans
 from tritorch._following.gradients import segments, training
+from tritorch._functorch import config
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 EXACT = [[-0.03305785357952118, -0.04958677664399147], [-0.04958678036928177, -0.07438016682863235]]
@@ -291,3 +292,195 @@ def test_a_backward_pass_is_noted_whenever_the_first_one_comes(
         fast(w).backward()
         assert w.grad.tolist() == [6.0, -4.0]
     assert planned
+
+
+def test_a_leaf_waits_for_those_gradients_alone_that_can_come() -> None:
+    """A leaf's hooks run when its last gradient has come: an edge to it from outputs that a pass
+    does not reach is none to wait for, whether the segment's own or that of what lies before."""
+
+    class Noted(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+            called.append("noted")
+            return g * 2
+
+    def function(
+        x: torch.Tensor, w: torch.Tensor, before: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        return x * 2, w * 3, before * 4
+
+    for compiled in (function, torch.compile(function)):
+        for run in range(5):
+            called: list[str] = []
+            x, w = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
+            w.register_post_accumulate_grad_hook(lambda w, called=called: called.append("leaf"))
+            first, *others = compiled(x, w, w * 1)
+            loss = (Noted.apply(first) * w.sum()).sum()
+            for each in others[: run % 3]:  # in the first run none is reached
+                loss = loss + each.sum()
+            loss.backward()
+            assert called == (["noted", "leaf"] if run % 3 else ["leaf", "noted"]), run
+            assert w.grad.tolist() == [[16.0] * 4, [19.0] * 4, [23.0] * 4][run % 3]
+
+
+def test_a_gradient_reads_the_data_that_its_input_has_by_then() -> None:
+    """PyTorch 2.13's numbers without compile: a node keeps an input, not its memory, and what was
+    computed of that before stays as it was.  Calls that are made again would not know that."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = x * w
+        return y * y * w
+
+    for plain in (5, 2, 1):  # runs, of which the third becomes a program
+        fast = torch.compile(function)
+        for run in range(8):
+            x = torch.full((3,), 2.0, requires_grad=True)
+            w = torch.full((3,), 3.0, requires_grad=True)
+            out = fast(x, w).sum()
+            if run < plain:
+                out.backward()
+                assert (x.grad[0].item(), w.grad[0].item()) == (108, 108), run
+                continue
+            w.data = torch.full((3,), 100.0)
+            out.backward(retain_graph=True)
+            assert (x.grad[0].item(), w.grad[0].item()) == (120000, 2436), run
+            g = torch.autograd.grad(out, x, create_graph=True)[0]
+            assert g[0].item() == 120000
+            try:
+                g.sum().backward()
+            except RuntimeError as error:
+                assert "made again" in str(error)
+            else:
+                assert (x.grad[0].item(), w.grad[0].item()) == (2120000, 2436 + 42400)
+
+
+def test_data_that_replaces_what_was_computed_of_is_refused() -> None:
+    """Half of the activations made again: a gradient reads the input and what is made of it."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (torch.nn.functional.gelu(x) * x).tanh()
+
+    fast, refused = torch.compile(function), 0
+    with config.patch(activation_memory_budget=0.0):
+        for run in range(8):
+            results: list[torch.Tensor | None] = []
+            for compiled in (function, fast):
+                x = torch.linspace(-2, 2, 64).requires_grad_()
+                out = compiled(x).sum()
+                if run > 3:
+                    x.data = torch.linspace(-3, 1, 64)
+                try:
+                    out.backward()
+                except RuntimeError as error:
+                    assert "given other data" in str(error)
+                    refused += 1
+                results.append(x.grad)
+            assert results[1] is None or results[1].equal(results[0])
+    assert refused
+
+
+def test_calls_made_again_give_results_what_is_in_their_memory() -> None:
+    """A gradient that no pass was noted of reads a result that was written through `.data`."""
+
+    def function(w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.tanh(w * 0.5), w * 2
+
+    for compiled in (function, torch.compile(function)):
+        for run in range(6):
+            w = torch.ones(4, requires_grad=True)
+            y, other = compiled(w)
+            other.sum().backward()
+            y.data.mul_(0.5)
+            if run > 2:  # no program does it
+                found = torch.autograd.grad(y.sum(), w, create_graph=True)[0]
+            else:
+                found = torch.autograd.grad(y.sum(), w)[0]
+            assert found[0].item() == pytest.approx(0.5 * (1 - y[0].item() ** 2), abs=1e-7), run
+
+
+@pytest.mark.device
+def test_events_come_after_what_was_called_before() -> None:
+    """A stream that waits for another waits for calls of that one that were not made yet."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, float]:
+        y = torch.tanh(x * 2 + 1)
+        side, event = torch.cuda.Stream(), torch.cuda.Event()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            z = y.detach() * 2
+            event.record()
+        event.wait()
+        return y + 1, z.sum().item()
+
+    fast = torch.compile(function)
+    for run in range(40):
+        x = torch.full((4, 4), 0.01 * run)
+        expected = (torch.tanh(x * 2 + 1) * 2).sum().item()
+        assert fast(x.cuda())[1] == pytest.approx(expected, rel=1e-5), run
+
+
+def test_an_output_sees_what_comes_by_others() -> None:
+    """y is an output on which another one hangs: its gradient, hooks and those of the graph of
+    gradients are as without compile, where PyTorch's compiled functions have outputs side by side.
+    """
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x * 2
+        return y, y * y
+
+    fast = torch.compile(function)
+    for run in range(6):
+        x = torch.full((3,), 2.0, requires_grad=True)
+        y, z = fast(x)
+        seen: list[float] = []
+        if run % 2:
+            assert torch.autograd.grad(z.sum(), y, retain_graph=True)[0].tolist() == [8] * 3
+        y.register_hook(lambda g, seen=seen: seen.append(g[0].item()))
+        y.retain_grad()
+        (z + y).sum().backward(retain_graph=True)
+        assert seen == [9] and y.grad.tolist() == [9] * 3 and x.grad.tolist() == [18] * 3, run
+        (g,) = torch.autograd.grad(z.sum(), y, create_graph=True)
+        assert torch.autograd.grad(g.sum(), [x, y])[0].tolist() == [4] * 3
+        assert seen == [9, 8, 2], seen
+    refused = 0
+    for _ in range(
+        6
+    ):  # the calls cannot be made again, and y would only see what comes from outside
+        x = torch.full((3,), 2.0, requires_grad=True)
+        y, z = fast(x)
+        with torch.no_grad():
+            x.add_(1)
+        try:
+            y.retain_grad()
+        except RuntimeError as error:
+            refused += "made again" in str(error)
+        (z + y).sum().backward()
+        assert x.grad.tolist() == [18] * 3
+        assert not y.retains_grad or y.grad.tolist() == [9] * 3
+    assert refused
+
+
+def test_gradients_of_gradients_are_added_up_as_without_compile() -> None:
+    """In bfloat16 another order of sums is seen; w's gradient is a sum of five, from two segments
+    and their gradients."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x * 2 + w.sum()) @ w
+        if y.isfinite().all():
+            y = torch.softmax(y * w, -1) * 8
+        return torch.autograd.grad((y @ w).tanh().sum(), w, create_graph=True)[0]
+
+    fast = torch.compile(function)
+    for run in range(8):
+        torch.manual_seed(run)
+        x, w = torch.randn(4, 4).bfloat16(), torch.randn(4, 4).bfloat16()
+        found = []
+        for compiled in (function, fast):
+            w = w.detach().requires_grad_()
+            compiled(x, w).square().sum().backward()
+            found.append(w.grad)
+        assert torch.equal(*found), run

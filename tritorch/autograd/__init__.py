@@ -307,6 +307,13 @@ def _get_accumulated_hooks(self: Tensor) -> Any:
 
 
 @settling
+def _watched_node(self: Tensor) -> Any:
+    """The node at which the whole gradient of a tensor is seen."""
+    if self._node._node_divided:
+        self._node.open_within(self.output_nr)
+    return self._node
+
+
 def retain_grad(self: Tensor) -> None:
     """Keeps the gradient of a tensor that is not a leaf."""
     if not self._requires_grad:
@@ -315,7 +322,7 @@ def retain_grad(self: Tensor) -> None:
         return
     import weakref
 
-    self._node._hooks().retained[self.output_nr] = weakref.ref(self)
+    _watched_node(self)._hooks().retained[self.output_nr] = weakref.ref(self)
     self._retains_grad = True
 
 
@@ -325,7 +332,7 @@ def register_hook(self: Tensor, hook: Any) -> nodes.RemovableHandle:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._node is None:
         return nodes.leaf_hooks(self).tensor.add(hook)
-    hooks = self._node._hooks().tensor
+    hooks = _watched_node(self)._hooks().tensor
     return hooks.setdefault(self.output_nr, nodes.HookDict()).add(hook)
 
 

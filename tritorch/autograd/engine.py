@@ -169,9 +169,12 @@ class Captures:
                     if isinstance(tensor, Tensor)
                     else (tensor.node, tensor.output_nr)
                 )
+                if node._node_divided:
+                    node, nr = node.open_within(nr)
                 self.outputs.setdefault((node, nr), []).append(i)
                 self.nodes |= {node, part_of(node, nr)}
         self.needed: set[Any] = set()
+        self.open_nodes: set[Any] = set()
 
     def add(self, i: int, g: Tensor) -> None:
         """A gradient arrives at the leaf that was asked for as number i."""
@@ -180,7 +183,7 @@ class Captures:
 
     def find_needed(self, roots: list[Any]) -> None:
         """Marks each part of a node from which an asked-for gradient can be reached."""
-        state: dict[Any, bool] = {}
+        state: dict[Any, bool] = dict.fromkeys(self.needed, True)
         stack = list(roots)
         while stack:
             node = stack[-1]
@@ -205,10 +208,31 @@ class Captures:
         self.needed = {node for node, needed in state.items() if needed}
         self.needed |= {part[0] for part in self.needed if type(part) is tuple}
 
+    def open(self, node: Any, graph: bool) -> None:
+        """Asks for what is in the place of a segment's node, if it is open, or can be, and a graph
+        through it is wanted."""
+        if node in self.open_nodes or not (node.is_open() or (graph and node.opened())):
+            return
+        self.open_nodes.add(node)
+        for i, place in enumerate(node.inner):
+            if (node, i) in self.outputs:
+                self.outputs.setdefault(place, []).extend(self.outputs.pop((node, i)))
+                self.nodes.add(place[0])
+        self.find_needed([place[0] for place in node.inner])
+
 
 def part_of(node: Any, nr: int) -> Any:
     """What a gradient of one output needs of a node: the node; of a divided one, that output."""
-    return (node, nr) if node._divided else node
+    return (node, nr) if node._node_divided else node
+
+
+def _opened(node: Any, graph: bool, captures: Captures | None, tensor: Tensor) -> Any:
+    """The node of a tensor that a pass starts at, once it is open, if it can be."""
+    if captures is not None:
+        captures.open(node, graph)
+    elif graph:
+        node.opened()
+    return tensor._node
 
 
 def _keep_needed(node: Any, g: Any, needed: set[Any]) -> bool:
@@ -221,7 +245,7 @@ def _edges_from(part: Any) -> Any:
     """The parts of nodes, and leaves, that a gradient goes to from a part of a node."""
     if type(part) is tuple:
         edges = part[0].edges_of(part[1])
-    elif any(isinstance(edge, Node) and edge._divided for edge in part._node_edges):
+    elif any(isinstance(edge, Node) and edge._node_divided for edge in part._node_edges):
         edges = part.edges_of(0)
     else:
         return part._node_edges
@@ -252,6 +276,8 @@ def _run(
             else:
                 leaves.come(tensor, g)
             continue
+        if node._node_divided:
+            node = _opened(node, create_graph, captures, tensor)
         _push(
             heap,
             pending,
@@ -281,7 +307,7 @@ def _run(
                     _capture_outputs(captures, node, g)
                 if node not in needed:
                     continue
-                if node._divided and not _keep_needed(node, g, needed):
+                if node._node_divided and not _keep_needed(node, g, needed):
                     continue
             if node._node_freed:
                 raise RuntimeError(FREED)
@@ -289,6 +315,8 @@ def _run(
             g = None
             edges = node._node_edges
             outputs = node._node_outputs
+            if shared and node._node_divided:
+                edges = node.edges_from(node.asked)
             if not retain and node._node_holds:
                 node._node_free()
             i, n = 0, len(edges)
@@ -317,6 +345,11 @@ def _run(
                         if part not in needed and part not in captured:
                             i += 1
                             continue
+                        if edge._node_divided:
+                            captures.open(edge, create_graph and part in needed)
+                            needed, captured = captures.needed, captures.nodes
+                    elif create_graph and edge._node_divided:
+                        edge.opened()
                     _push(
                         heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
                         create_graph,
@@ -400,6 +433,10 @@ def _push(
         else:
             pending[node] = g
             heappush(heap, (-node._node_sequence, node))
+        return
+    if node._node_divided and node.is_open():
+        inner, place = node.inner[nr]
+        _push(heap, pending, owned, inner, place, g, create_graph)
         return
     g = _fit(g, node._node_shape[nr], node._node_dtype[nr])
     if node not in pending:

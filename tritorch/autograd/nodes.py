@@ -100,7 +100,6 @@ class Node(_C.NodeBase):
     __slots__ = ("__weakref__",)
 
     _settled = True  # False in the classes that records make
-    _divided = False  # whether not all edges are those of each output: `edges_of` says which
     _full_name = ""
     _kept: tuple[str, ...] = ()  # the names of what it keeps, in PyTorch
     _kept_tensors: frozenset[str] = frozenset()

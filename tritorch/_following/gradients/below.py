@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -34,9 +33,9 @@ def leaf_twin(x: Tensor) -> Tensor:
     return twin
 
 
-def start_at(node: Any, nr: int) -> Tensor:
-    """What a pass starts at: an output of a node."""
-    place = _C.wrap(_EMPTY)
+def start_at(node: Any, nr: int, like: Tensor | None = None) -> Tensor:
+    """What a pass starts at: an output of a node; like: on the storage of that."""
+    place = _C.wrap(_EMPTY) if like is None else _C.alias(like)
     place._raw_node, place.output_nr = node, nr
     return place
 
@@ -56,16 +55,43 @@ def nodes_from(roots: Iterable[Any]) -> list[Any]:
     return list(found.values())
 
 
+def nodes_after(first: int, roots: Iterable[Any]) -> list[Any]:
+    """The nodes that a pass from some of them reaches and that are younger than that, by age."""
+    found: dict[int, Any] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Node) and node._node_sequence > first and id(node) not in found:
+            found[id(node)] = node
+            stack += node._node_edges
+    return sorted(found.values(), key=lambda node: node._node_sequence)
+
+
+def within(roots: Sequence[Any]) -> set[int]:
+    """The roots that the graph behind another one comes to."""
+    below = [{id(node) for node in nodes_from([root])} for root in roots]
+    return {
+        i for i, root in enumerate(roots)
+        if any(id(root) in each and root is not other for each, other in zip(below, roots))
+    }  # fmt: skip
+
+
 def shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
     """For each root, the roots that need what a pass from it frees."""
     once = [{id(node) for node in nodes_from([each]) if node._node_runs_once} for each in roots]
     return [{j for j, other in enumerate(once) if mine & other} for mine in once]
 
 
-def count_edges(roots: Sequence[Any], leaves: Sequence[Tensor]) -> list[int]:
-    """How many edges of a graph lead to each leaf."""
-    edges = Counter(id(edge) for node in nodes_from(roots) for edge in node._node_edges)
-    return [edges[id(leaf)] for leaf in leaves]
+def ways_to(leaves: Sequence[Tensor], roots: Sequence[Any]) -> list[list[set[int]]]:
+    """For each leaf, and each edge of the graph that leads to it: the roots that lead there."""
+    below = [{id(node) for node in nodes_from([root])} for root in roots]
+    found: dict[int, list[set[int]]] = {id(leaf): [] for leaf in leaves}
+    for node in nodes_from(roots):
+        here = {i for i, each in enumerate(below) if id(node) in each}
+        for edge in node._node_edges:
+            if id(edge) in found:
+                found[id(edge)].append(here)
+    return [found[id(leaf)] for leaf in leaves]
 
 
 class Kept(NamedTuple):

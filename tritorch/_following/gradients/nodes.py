@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from tritorch import _C
-from tritorch._following.gradients.below import Arrivals, count_edges, start_at
+from tritorch._following.gradients.below import Arrivals, start_at, ways_to
 from tritorch._following.tape import Tape
 from tritorch.autograd import engine
 from tritorch.autograd.nodes import FREED, Node
@@ -22,28 +24,80 @@ class CompiledFunctionBackward(Node):
     """The gradient of a segment.
 
     freed: outputs whose gradients need what a pass has freed, as it would have freed the nodes of
-    the segment's calls; asked: those that the last pass asked for."""
+    the segment's calls; asked: those that the last pass asked for; inner: once it is open, what
+    stands for each output; outputs: weak references to those."""
 
-    __slots__ = ("asked", "freed", "run")
-    _divided = True
+    __slots__ = ("asked", "freed", "inner", "outputs", "run")
     asked: set[int]
     freed: set[int]
+    inner: Any  # [(node, output)]
+    outputs: list[Any]
     run: Any
+
+    def is_open(self) -> bool:
+        """Whether a graph is in this node's place."""
+        return self.inner is not None
+
+    def opened(self) -> bool:
+        """Puts the graph of the segment's calls, made again, in this node's place, if what they
+        read is as it was.  Then all is as without compile, and takes as long."""
+        if self.inner is None:
+            if self.run is None or self.freed or not self.run.segment.can_open(self.run):
+                return False
+            self.inner = self.run.segment.made_again(self.run, self)
+            hooks = self._node_hooks
+            for x, (node, nr), i in zip(self.outputs, self.inner, range(len(self.inner))):
+                tensor = x()
+                if tensor is not None and tensor._raw_node is self:
+                    tensor._raw_node, tensor.output_nr = node, nr
+                if node._node_hooks is not None and nr in node._node_hooks.retained:
+                    node._node_hooks.retained[nr] = x  # a call of the segment asked for it
+                if hooks is not None and i in hooks.tensor:
+                    node._hooks().tensor[nr] = hooks.tensor[i]
+                if hooks is not None and i in hooks.retained:
+                    node._hooks().retained[nr] = hooks.retained[i]
+        return True
+
+    def open_within(self, nr: int) -> tuple[Any, int]:
+        """Where gradients of an output can be seen: there, if others hang on it, too."""
+        if self.inner is None:
+            if self.run is None or self.freed or nr not in self.run.segment.within:
+                return self, nr
+            if not self.opened():
+                raise RuntimeError(self.run.segment.written)
+        return self.inner[nr]
 
     def edges_of(self, nr: int) -> list[tuple[Any, int]]:
         """The edges to the inputs that an output hangs on; all, once it is freed."""
+        if self.inner is not None:
+            return [self.inner[nr]]
         edges = super().edges_of(nr)
         if self.run is None:
             return edges
-        leads = self.run.segment.leads[nr]
-        inputs = [i for i, n in enumerate(self.run.arrivals) for _ in range(n)]
-        return [edge for edge, i in zip(edges, inputs) if i in leads]
+        return [edge for edge, way in zip(edges, chain(*self.run.segment.ways)) if nr in way]
+
+    def edges_from(self, outputs: Collection[int]) -> tuple[Any, ...]:
+        """All edges, with None for those over which nothing can come from these outputs: the last
+        ones to an input, as its gradients go over the first."""
+        if self.inner is not None:
+            return ()
+        if self.run is None:
+            return self._node_edges
+        edges: list[Any] = []
+        for ways in self.run.segment.ways:
+            found = sum(not way.isdisjoint(outputs) for way in ways)
+            edges += self._node_edges[len(edges) : len(edges) + found]
+            edges += [None] * (len(ways) - found)
+        return tuple(edges)
 
     def _node_free(self) -> None:
         self.freed |= self.run.segment.freed_with(self.asked)
         if len(self.freed) == self._node_n_outputs:
             self.run = None
             self._node_freed = True
+
+
+PLACES = 1 << 20  # for the nodes of a segment's graph
 
 
 class _Op:
@@ -73,11 +127,15 @@ def new_node(run: Any, inputs: list[Tensor], held: Sequence[Tensor]) -> Any:
     node = CompiledFunctionBackward()
     node._node_op = _Op
     node._node_edges, node._node_outputs = _C.gradient_edges(inputs, run.arrivals)
+    node._node_divided = True
     node._node_n_outputs = len(held)
     node._node_shape = tuple(x._array.shape for x in held)
     node._node_dtype = tuple(x._array.dtype for x in held)
     node._node_saved = ()  # there is something to free
-    node.run, node.freed, node.asked = run, set(), set()
+    node.run, node.freed, node.asked, node.inner = run, set(), set(), None
+    node.outputs = [ref(x) for x in held]
+    _C.reserve_places(PLACES)
+    run.results = run.segment.read_results(held)
     for i, x in enumerate(held):
         x._raw_node, x.output_nr, x._leaf = node, i, False
     return node
@@ -91,16 +149,15 @@ class Graph:
 
     def __init__(
         self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
-        tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
+        given: dict[int, Tensor], tensors: dict[int, Tensor], tape: Tape | None, drawn: list[Any],
         versions: dict[int, tuple[Any, int]], numbers: tuple[Any, ...],
     ) -> None:  # fmt: skip
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
+        self.given = given
         self.tape, self.drawn, self.versions, self.numbers = tape, drawn, versions, numbers
         self.forward = (0, 0) if tape is None else (len(tape.notes), len(tape.forms))
-        self.arrivals = segment.arrivals = count_edges([node for node, _ in roots], leaves)
-        for node, _ in roots:
-            found = count_edges([node], leaves)
-            segment.leads.append({i for i, n in enumerate(found) if n})
+        segment.ways = ways_to(leaves, [node for node, _ in roots])
+        self.arrivals = segment.arrivals = [len(ways) for ways in segment.ways]
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
@@ -110,6 +167,11 @@ class Graph:
         given = [g for g in grads if g is not None]
         arrivals = Arrivals(self.leaves)
         tape = self.tape
+        for slot, leaf in zip(self.segment.wanting, self.leaves):
+            x = self.given[slot]
+            if slot in self.versions and x._shared is not self.versions[slot][0]:
+                leaf._a, leaf._shared = x._array, x._shared
+                tape = None  # of a pass that reads this no program is made
         if tape is None or not self.segment.learns(grads, self.numbers):
             engine.run(roots, given, True, False, arrivals)
             return arrivals.results
@@ -149,7 +211,7 @@ class Run:
     ) -> None:  # fmt: skip
         """tensors: the inputs; before: as they were, where the segment writes them; numbers: those
         that are left open."""
-        self.segment, self.tensors, self.numbers = segment, before, numbers
+        self.segment, self.given, self.tensors, self.numbers = segment, tensors, before, numbers
         self.saved = [[values[number] for number in each.saved] for each in segment.backwards]
         drawn = segment.draft.drawn if segment.draft is not None else -1
         self.drawn = values[drawn] if drawn >= 0 else []
@@ -161,6 +223,9 @@ class Run:
         place = -1 if _C.is_grad_enabled() else self.segment.backward_for(grads, self.numbers)
         if place < 0:
             return self.segment.gradients(self, grads)
-        self.segment.require_unwritten(grads, self.versions)
+        saved, backward = self.saved[place], self.segment.backwards[place]
+        replaced = self.segment.require_unwritten(self, grads)
+        if replaced:
+            saved = backward.with_other(saved, {i: self.given[i]._array for i in replaced})
         given = [g._array for g in grads if g is not None]
-        return self.segment.backwards[place](self.saved[place], given, self.numbers)
+        return backward(saved, given, self.numbers)

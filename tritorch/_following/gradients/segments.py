@@ -11,6 +11,7 @@ from tritorch._following.gradients.below import (
     Arrivals,
     kept_below,
     leaf_twin,
+    nodes_after,
     sources,
     start_at,
 )
@@ -20,11 +21,12 @@ from tritorch._following.passes.improving import improved
 from tritorch._following.passes.renaming import renamed
 from tritorch._following.passes.sharing import early
 from tritorch._following.symbols import Path, apart, hinted, is_open, strides_of
-from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
+from tritorch._following.tape import Form, Note, Tape, Unfit, Value, form_of
 from tritorch._following.varying import Varying, varying
 from tritorch.autograd import engine
 from tritorch.autograd.function import refused
 from tritorch.autograd.graph import modified
+from tritorch.autograd.nodes import Node
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
 from tritorch.core.generator import restore, states
@@ -39,11 +41,17 @@ WRITTEN = (
     "these gradients of a compiled function are computed by its calls, made again, and an input of "
     "those was modified by an inplace operation since"
 )
+REPLACED = (
+    "an input of a compiled function was given other data (`x.data = y`) before the backward pass, "
+    "which reads it, and what was computed of the data before"
+)
 MOST_BACKWARDS = 4  # programs of backward passes, for different sets of outputs
 
 
 class Segment:
     """A segment with gradients, for one set of tensors that are held."""
+
+    written = WRITTEN
 
     def __init__(self, steps: Sequence[Any], slots: list[int], held: list[int]) -> None:
         self.steps = list(steps)
@@ -53,12 +61,15 @@ class Segment:
         self.bases: list[int] = []  # slots of views that alone hold a base, which wants them too
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
-        self.leads: list[set[int]] = []  # for each output, the wanting inputs that it hangs on
+        self.ways: list[list[set[int]]] = []  # and, of each of them, the outputs that lead to it
+        self.within: set[int] = set()  # the outputs that other outputs hang on
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
         # For each output, the slots whose memory its gradient reads, with what is read there, and
         # those of the inputs of which that is computed.
         self.watched: list[dict[int, MetaArray]] = []
         self.sources: list[set[int]] = []
+        self.every: set[int] = set()  # all of those slots
+        self.read: list[tuple[int, int]] = []  # outputs that gradients read, and their slots
         self.draft: Draft | None = None
         self.backwards: list[Backward] = []  # one for each set of outputs, as they were asked for
         self.making = plans.Making()
@@ -86,25 +97,82 @@ class Segment:
 
     def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, int]]:
         """How often that was written until now, by slot."""
-        every = set().union(*self.watched, *self.sources)
-        return {slot: (tensors[slot]._shared, tensors[slot]._shared.version) for slot in every}
+        found = {}
+        for slot in self.every:
+            shared = tensors[slot]._shared
+            found[slot] = shared, shared.version
+        return found
 
-    def require_unwritten(self, grads: list[Any], versions: dict[int, tuple[Any, int]]) -> None:
-        """Refuses gradients that read what was written since."""
+    def require_unwritten(self, run: Any, grads: list[Any]) -> list[int]:
+        """Refuses gradients that read what was written since; gives the slots of the inputs with
+        other data, which they read."""
         reads = {
             slot: x for i, g in enumerate(grads) if g is not None
             for slot, x in self.watched[i].items()
         }  # fmt: skip
+        replaced = []
         for slot, like in reversed(reads.items()):
-            shared, before = versions[slot]
-            if shared.version != before:
+            shared, before = run.versions[slot]
+            given = run.given.get(slot)
+            if given is not None and given._shared is not shared:
+                replaced.append(slot)  # as for a node that keeps the tensor, whatever its data is
+            elif shared.version != before:
                 raise modified(_C.wrap(like), shared.version, before)
+        return replaced
 
-    def can_follow(self, grads: list[Any], versions: dict[int, tuple[Any, int]]) -> bool:
+    def can_follow(self, run: Any, grads: list[Any]) -> bool:
         """Whether calls that are made again on the inputs give what these gradients read."""
         needed = set().union(*(self.sources[i] for i, g in enumerate(grads) if g is not None))
-        now = (versions[slot] for slot in needed)
-        return all(shared.version == before for shared, before in now)
+        now = ((run.given[slot]._shared, *run.versions[slot]) for slot in needed)
+        return all(now is shared and now.version == before for now, shared, before in now)
+
+    def read_results(self, held: Sequence[Tensor]) -> dict[int, Any]:
+        """The arrays of those results that gradients read, by slot."""
+        return {slot: held[i]._array for i, slot in self.read}
+
+    def can_open(self, run: Any) -> bool:
+        """Whether the graph of a run can be made again, whatever it is asked."""
+        return all(
+            shared.version == before
+            and (slot not in run.given or run.given[slot]._shared is shared)
+            for slot, (shared, before) in run.versions.items()
+        )
+
+    def made_again(self, run: Any, node: Any) -> list[tuple[Any, int]]:
+        """The graph of a run, in the place of its node: what its outputs are there."""
+        made, edges = dict(run.tensors), iter(zip(node._node_edges, node._node_outputs))
+        for slot, ways in zip(self.wanting, self.ways):
+            found = [next(edges) for _ in ways]
+            if found and isinstance(found[0][0], Node):
+                made[slot] = start_at(*found[0], made[slot])
+        _C.settle()
+        _C.unfollow(1)
+        again, first = _C.is_grad_enabled(), Node()._node_sequence
+        try:
+            self._run_again(run, made)
+        finally:
+            _C.set_grad_enabled(again)
+            _C.unfollow(-1)
+        roots = [(x._node, x.output_nr) for x in self.outputs(made)]
+        for i, each in enumerate(nodes_after(first, [root for root, _ in roots])):
+            each._node_sequence = node._node_sequence + 1 + i
+        return roots
+
+    def _run_again(self, run: Any, made: dict[int, Tensor]) -> None:
+        """Makes the calls of a run again: the same draws, and the results that there are."""
+        now = states(generator for generator, _ in run.drawn)
+        restore(run.drawn)
+        try:
+            with ambient.as_then(self.steps[0].ambient):
+                described.run_again(self.steps, made, run.numbers)
+            _C.set_grad_enabled(False)
+            of_inputs = {id(run.given[slot]._shared) for slot in self.slots}
+            for slot, array in run.results.items():  # they may be written unseen, by `y.data`
+                own, form = made[slot], form_of(array)
+                if id(own._shared) not in of_inputs and not apart(form.shape, form.strides):
+                    _C.wrap(own._array).copy_(_C.wrap(array))
+        finally:
+            restore(now)
 
     def freed_with(self, asked: set[int]) -> set[int]:
         """The outputs whose gradients need what a pass from others frees."""
@@ -112,8 +180,8 @@ class Segment:
 
     def gradients(self, run: Any, grads: list[Any]) -> list[list[Any]]:
         """Those that a run's programs, or its graph, do not give."""
-        self.require_unwritten(grads, run.versions)
-        if self.can_follow(grads, run.versions):
+        self.require_unwritten(run, grads)
+        if self.can_follow(run, grads):
             return self.followed(run, grads)
         if not _C.is_grad_enabled():
             raise RuntimeError(WRITTEN)
@@ -155,14 +223,10 @@ class Segment:
         twin = (lambda x: x.view_as(x)) if again else leaf_twin
         inputs = [twin(made[slot]) for slot in self.wanting]
         made |= dict(zip(self.wanting, inputs))
-        now = states(generator for generator, _ in run.drawn)
-        restore(run.drawn)
         try:
-            with ambient.as_then(self.steps[0].ambient):
-                described.run_again(self.steps, made, run.numbers)
+            self._run_again(run, made)
         finally:
             _C.set_grad_enabled(again)
-            restore(now)
         roots = [x for x, g in zip(self.outputs(made), grads) if g is not None]
         given = [g for g in grads if g is not None]
         if again:
@@ -270,6 +334,10 @@ def _reads_of(calls: Sequence[Lowered]) -> set[int]:
     return {x.number for call in calls for x in call.args if type(x) is Value}
 
 
+def _read_by(notes: Sequence[Note]) -> set[int]:
+    return {x.number for note in notes for x in note.inputs if type(x) is Value}
+
+
 class Backward:
     """The backward pass of a segment: a program of what was saved and of gradients."""
 
@@ -312,6 +380,11 @@ class Backward:
             draft, tape, late, early_on, early_on & self.kept, self.forms, self.varying, watched,
             part,
         )  # fmt: skip
+        # What was computed of inputs reads them as they were, whatever data they have by then.
+        once = {id(note) for note in late.notes}
+        past = [*found.late.early, *(note for note in found.late.notes if id(note) not in once)]
+        self.past = _read_by(past)
+        self.now = self.kept | _read_by(late.notes)
         if found.late is not late:
             notes, self.varying.args, self.early = found.late
             self.calls = self.varying.lowered(notes, self.forms)
@@ -319,6 +392,25 @@ class Backward:
         self.saved = found.theirs
         self.inputs = [*found.own, *parts, *given]
         self.program: Any = None
+        self.given = dict(draft.inputs)  # the values of the inputs, by slot
+
+    def with_other(self, saved: list[Any], data: dict[int, Any]) -> list[Any]:
+        """What was saved, where inputs have other data by now: a gradient reads that, if it reads
+        the input and nothing that was computed of it."""
+        found = list(saved)
+        for slot, array in data.items():
+            number = self.given[slot]
+            if number not in self.now or number not in self.saved:
+                continue
+            place = self.saved.index(number)
+            if (
+                number in self.past
+                or type(array) is not type(found[place])
+                or form_of(array) != form_of(found[place])
+            ):
+                raise RuntimeError(REPLACED)
+            found[place] = array
+        return found
 
     def takes(self, grads: list[Any], numbers: tuple[Any, ...]) -> bool:
         """Whether the gradients are those of the outputs that were noted, and lie as they did, and

@@ -11,8 +11,14 @@ noted on the same tape as the forward pass: a value of the one that the other re
 be saved.  Where the node is asked again, for gradients of other outputs, that pass is noted, too,
 on what the tape has of the forward pass.  From then on all are programs.
 
-Who wants gradients of gradients, or gradients of outputs that were not noted, gets them by
-making the calls again on the inputs themselves (`followed`): the node keeps those.
+Who wants gradients of outputs that were not noted gets them by making the calls again on the
+inputs themselves (`followed`): the node keeps those.
+
+A node's outputs stand side by side, though one may be computed of another.  Where that can be
+seen, the node is opened (`CompiledFunctionBackward.opened`): the calls are made again, on inputs
+with the edges that the node has, and what a pass would give the node goes to their nodes from then
+on.  Those get the places among all nodes that were left free after it, so that the terms of a
+gradient are added up in the order of a graph without compile.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._following import counts, plans
-from tritorch._following.gradients.below import leaf_twin, shared_nodes
+from tritorch._following.gradients.below import leaf_twin, shared_nodes, within
 from tritorch._following.gradients.nodes import Graph, Run, new_node
 from tritorch._following.gradients.segments import Segment
 from tritorch._following.lowering import Lowered
@@ -184,12 +190,16 @@ def first(
     roots = [(x._node, x.output_nr) for x in made]
     leaves = [tensors[slot] for slot in wanting]
     segment.shares = shared_nodes([node for node, _ in roots])
+    segment.within = within([node for node, _ in roots])
     segment.watch(roots, tensors, tape, slots)
     segment.sources = [each - changed for each in segment.sources]  # of those there are copies
+    segment.every = set().union(*segment.watched, *segment.sources)
+    read = set().union(*segment.watched)
+    segment.read = [(i, slot) for i, slot in enumerate(segment.held) if slot in read]
     noted_on = tape if segment.draft else None
     versions_now = segment.versions(tensors)
     run = Graph(
-        segment, roots, leaves, before, noted_on, drawn, versions_now, region.numbers
+        segment, roots, leaves, given, before, noted_on, drawn, versions_now, region.numbers
     )  # fmt: skip
     new_node(run, [given[slot] for slot in wanting], made)
     return segment.draft
