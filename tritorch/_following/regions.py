@@ -75,7 +75,7 @@ class Options:
     options: dict[str, Any] = field(default_factory=dict)
     recompile_limit: int | None = None
     name: str | None = None
-    making: plans.Making = plans.Making()
+    making: plans.Making = field(default_factory=plans.Making)
 
 
 class Listener:

@@ -288,7 +288,8 @@ _group = Operator(
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
     joint=lambda g, x, w, out1, out2, groups: _group_back.call(
         (g[0], x, w, out1, out2), (groups,)),
-    composed=_composed_group, parts=_group_in_parts, unread="b", batch="channels", infer=_group_norm_results
+    composed=_composed_group, parts=_group_in_parts, unread="b", batch="channels",
+    infer=_group_norm_results
 )  # fmt: skip
 _group_back: Operator = Operator(
     "group_norm_backward",

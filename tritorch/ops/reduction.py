@@ -94,7 +94,8 @@ _sum = Operator(
     "sum", "x", "dims keepdim kind", kind="reduction", layout="row-major", node="sum",
     cpu=lambda x, dims, keepdim, kind: _cpu_sum(x, dims, keepdim, kind),
     gpu="reduction.sum",
-    grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape), identity=0, fuses="sum",
+    grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape), identity=0,
+    fuses="sum",
 )  # fmt: skip
 
 

@@ -17,12 +17,13 @@ from tritorch.fx.graph_module import GraphModule
 def inductor(gm: GraphModule, example_inputs: Any = None, **kwargs: Any) -> Callable[..., Any]:
     """Compiles a graph with the package's own compiler."""
     from tritorch._following.compiled import follower_of
-    from tritorch._following.regions import Options
     from tritorch._following.plans import Making
+    from tritorch._following.regions import Options
     from tritorch._inductor import fusing, wants_graphs
 
     mode, chosen = kwargs.get("mode"), kwargs.get("options") or {}
-    options = Options(mode=mode, options=chosen, making=Making(wants_graphs(mode, chosen), fusing(mode, chosen)))
+    making = Making(wants_graphs(mode, chosen), fusing(mode, chosen))
+    options = Options(mode=mode, options=chosen, making=making)
     return follower_of(gm.forward, options)
 
 

@@ -9,7 +9,6 @@
     pick     of a row, the element that a number says
     drop     dropout, of the numbers that eager draws
     iota     the place along the last dim
-    fill     a number
     reduce   of all elements of a row: "sum", "mean", "larger", "smaller"
     column   the sum of all elements of a column
 """
@@ -29,12 +28,13 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.pointwise import Pointwise
+from tritorch.ops.record.replacing import is_replaced
 
 Shape = tuple[int, ...]
 MOST = 2**31 - 1  # elements: places are counted in 32 bits
-_WRITTEN = frozenset(
-    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64".split()
-)  # fmt: skip
+_WRITTEN = frozenset((
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
+))  # fmt: skip
 
 
 class Definition(NamedTuple):
@@ -74,7 +74,7 @@ def definition(
 ) -> Definition | None:
     """How the result of a call is computed; None if that cannot be said.
 
-    args: what it is called with, where some of its numbers are values that differ from run to run."""
+    args: what it is called with, where some numbers are values that differ from run to run."""
     found = _defined(note, forms)
     if found is None or args is None:
         return found
@@ -99,8 +99,8 @@ def _defined(note: Note, forms: Sequence[Form]) -> Definition | None:
         return _of("cast", note, forms)
     if note.form not in ("call", "make") or any(type(x) is Value for x in note.params):
         return _dropped(note, forms) if note.form == "call" and note.op.fuses == "drop" else None
-    if "gpu" in vars(note.op) and getattr(note.op.gpu, "__name__", "") == "of_arrays":
-        return None  # a program has replaced it
+    if is_replaced(note.op, "gpu"):
+        return None
     if note.op.is_view:
         return _viewed(note, forms)
     make = _MAKERS.get(note.op.fuses)
@@ -114,9 +114,9 @@ def _of(kind: str, note: Note, forms: Sequence[Form], what: Any = None) -> Defin
 
 
 def _mapped(note: Note, forms: Sequence[Form]) -> Definition | None:
-    """What: (jit function's name, what it computes in, inputs that are masks, whether it is long)."""
+    """What: (the jit function's name, what it computes in, how many first inputs are masks)."""
     op = note.op
-    if note.params != (None,) or not isinstance(op, Pointwise) or "compute" in vars(op):
+    if note.params != (None,) or not isinstance(op, Pointwise) or is_replaced(op, "gpu"):
         return None
     twins = [twin_of(forms[x.number]) if type(x) is Value else x for x in note.inputs]
     compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))

@@ -14,6 +14,8 @@ from tritorch._following.lowering import Lowered
 from tritorch._following.tape import Form, Value
 from tritorch._triton import written
 from tritorch.gpu import matmul
+from tritorch.gpu.layout import LONG
+from tritorch.ops.record.replacing import is_replaced
 
 MOST = 8  # definitions
 MOST_ARRAYS = 4  # that are read beside the product
@@ -25,9 +27,7 @@ def is_product(call: Any, forms: Sequence[Form]) -> bool:
     """Whether a call is a product of matrices of floats whose kernel can go on."""
     if type(call) is not Lowered or call.note.form != "call" or len(call.results) != 1:
         return False
-    if call.note.op.fuses not in _PRODUCTS or "gpu" in vars(call.note.op) and (
-        getattr(call.note.op.gpu, "__name__", "") == "of_arrays"
-    ):  # fmt: skip
+    if call.note.op.fuses not in _PRODUCTS or is_replaced(call.note.op, "gpu"):
         return False
     form = forms[call.results[0]]
     if form.kind is not _C.Array or not form.dtype.is_floating_point or form.dtype.is_complex:
@@ -60,8 +60,6 @@ def group_after(group: Group, product: int, read: set[int]) -> Group | None:
 
 def _is_loop(d: Definition) -> bool:
     """Whether a function is too long for a product's kernel."""
-    from tritorch.gpu.layout import LONG
-
     return d.kind == "map" and d.what[0] in LONG
 
 

@@ -284,12 +284,9 @@ class Grouping:
         found: list[_Unit] = []
         done = 0
         while waiting:
-            for place, unit in enumerate(waiting):
-                if not unit.after & ~done:
-                    break
-            else:
-                raise AssertionError("kernels wait for each other")
-            found.append(waiting.pop(place))
+            unit = next(unit for unit in waiting if not unit.after & ~done)
+            waiting.remove(unit)
+            found.append(unit)
             done |= unit.mask
         return found
 

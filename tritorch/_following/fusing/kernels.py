@@ -133,7 +133,7 @@ def _add_up(forms: Sequence[Any], programs: int, columns: int) -> str:
         lines.append(f"part_{i} = tl.load(sum{i}_ptr + row * {columns} + col, mask=mask, other=0)")
         total = f"convert(tl.sum(part_{i}, 0, keep_dims=True), {type_text(form.dtype)})"
         lines.append(f"tl.store(y{i}_ptr + col, {total}, mask=col < {columns})")
-    parameters = [f"sum{i}_ptr" for i in range(len(forms))] + [f"y{i}_ptr" for i in range(len(forms))]
+    parameters = [f"{name}{i}_ptr" for name in ("sum", "y") for i in range(len(forms))]
     return _ADD_UP.format(
         parameters=", ".join(parameters), programs=programs, columns=columns,
         lines="\n".join(f"    {line}" for line in lines),

@@ -264,7 +264,7 @@ class _Source:
     def rounded(self, d: Definition, word: Word) -> Word:
         """A result as of its dtype; a narrow one is rounded where eager would, and a cast always."""
         kind = held(d.dtype)
-        if word.kind is not kind and not (d.kind in ("view", "cat", "rows", "pick")):
+        if word.kind is not kind and d.kind not in ("view", "cat", "rows", "pick"):
             word = word._replace(text=self.said(word, kind), kind=kind)
         if d.dtype.name in _NARROW and word.kind is dtypes.float32:
             if d.kind == "cast" or (self.exact and d.kind in ("map", "reduce", "drop")):
@@ -561,7 +561,7 @@ class _Source:
         if self.tiled:
             head.append("col = tl.arange(0, WIDTH)[None, :]")
             head.append(f"col_mask = col < {cols}")
-            own = [f"row = block * ROWS + tl.arange(0, ROWS)[:, None]", f"row_mask = row < {rows}"]
+            own = ["row = block * ROWS + tl.arange(0, ROWS)[:, None]", f"row_mask = row < {rows}"]
             if rows == 1:
                 own = own[:1]
             if sums:

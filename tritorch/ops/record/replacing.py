@@ -21,6 +21,13 @@ from tritorch.ops.record.pointwise import Pointwise
 _KINDS = {"cpu": ndarray, "gpu": Array}
 
 
+def is_replaced(op: Operator, backend: str) -> bool:
+    """Whether a program's function computes a record on a backend."""
+    if isinstance(op, Pointwise):
+        return "compute" in vars(op)
+    return getattr(vars(op).get(backend), "__name__", "") == "of_arrays"
+
+
 def replace(op: Operator, backend: str, function: Callable[..., Any]) -> Callable[[], None]:
     """Makes a function of tensors what computes a record on "cpu" or "gpu".
 
