@@ -2,7 +2,8 @@
 // A chain computes pointwise functions of arrays of one size in pieces that stay in the first
 // cache.  Each step is the inner loop that NumPy itself runs for its function and dtypes, so an
 // element gets the bits that NumPy gives; what only the chain reads has a buffer of one piece.
-// Python is asked nothing in between, and the interpreter lock is free.
+// Python is asked nothing in between, and the interpreter lock is free.  Rows of float32 arithmetic
+// are one step, whose intermediate results stay in registers (Note [Accumulator]).
 #include "following/chain.h"
 
 #include <structmember.h>
@@ -13,9 +14,11 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "following/arithmetic.h"
 #include "following/pattern.h"
 #include "tensor/ndarray.h"
 
@@ -36,7 +39,13 @@ struct CallInfo {
   unsigned char requires_pyapi, no_floatingpoint_errors;
 };
 
-enum class Kind { kLoop, kSelect, kCast, kGuard };
+enum class Kind { kLoop, kSelect, kCast, kGuard, kRow };
+
+// A move of a row, of a place.
+struct Operand {
+  Act act;
+  int place = -1;
+};
 
 // One function; places of its operands, the result's last.
 struct Step {
@@ -46,6 +55,8 @@ struct Step {
   char from = 0, to = 0;  // of a cast: dtypes' characters
   int skipped = 0;        // of a guard: so many steps, if all numbers are finite
   std::vector<int> places;
+  std::string arithmetic;    // of a loop: the function's name, if it may be part of a row
+  std::vector<Operand> row;  // of a row
 };
 
 // Where a value is: an array that is given, a number, or a buffer.
@@ -53,10 +64,16 @@ struct Place {
   int array = -1, buffer = -1;
   Ref number;  // an array without dims
   Py_ssize_t step = 0, itemsize = 0;
+  int line = -1;  // of a number that a row reads: where it is repeated
+};
+
+struct alignas(kLine) Line {
+  float numbers[kLanes];
 };
 
 struct Body {
-  int arrays = 0;  // inputs and outputs
+  int arrays = 0, lines = 0;  // inputs and outputs; repeated numbers
+  std::size_t longest = 0;    // moves of a row
   std::vector<Place> places;
   std::vector<Step> steps;
   std::size_t buffers = 0, widest = 1;
@@ -69,7 +86,7 @@ struct Body {
       if (place.array >= 0) bytes += static_cast<std::size_t>(place.step);
     while (piece > kLeast && static_cast<std::size_t>(piece) * bytes > kCache) piece /= 2;
   }
-  std::size_t scratch() const { return buffers * static_cast<std::size_t>(piece) * widest; }
+  std::size_t room() const { return buffers * static_cast<std::size_t>(piece) * widest; }
 };
 
 struct Chain {
@@ -192,60 +209,104 @@ bool is_finite(Py_ssize_t itemsize, const char* data, Py_ssize_t n) {
 
 // ---- running ------------------------------------------------------------------------------------
 
+// Memory of a call.
+class Scratch {
+ public:
+  // NumPy's functions may look at what lies beside the last element of a vector's width.
+  explicit Scratch(const Body& body)
+      : memory_(new char[body.room() + 2 * kLine]),
+        lines(static_cast<std::size_t>(body.lines)),
+        moves(body.longest) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
+    buffers = memory_.get() + (kLine - address % kLine) % kLine;
+  }
+
+ private:
+  std::unique_ptr<char[]> memory_;
+
+ public:
+  char* buffers;
+  std::vector<Line> lines;
+  std::vector<Move> moves;
+};
+
+// One piece of a call: elements from `low` on.
+struct Piece {
+  const Body& body;
+  char* const* arrays;
+  Scratch& scratch;
+  Py_ssize_t low;
+
+  const Place& place(int i) const { return body.places[static_cast<std::size_t>(i)]; }
+
+  char* address(const Place& place) const {
+    if (place.array >= 0) return arrays[place.array] + low * place.step;
+    if (place.buffer < 0) return reinterpret_cast<NDArray*>(place.number.get())->data;
+    const std::size_t width = static_cast<std::size_t>(body.piece) * body.widest;
+    return scratch.buffers + static_cast<std::size_t>(place.buffer) * width;
+  }
+
+  void run_row(const Step& step, Py_ssize_t n) const {
+    Move* move = scratch.moves.data();
+    for (const Operand& operand : step.row) {
+      *move = Move{operand.act};
+      if (operand.place >= 0) {
+        const Place& at = place(operand.place);
+        move->walked = at.line < 0;
+        move->data = move->walked
+                         ? address(at)
+                         : reinterpret_cast<char*>(&scratch.lines[static_cast<std::size_t>(at.line)]);
+      }
+      ++move;
+    }
+    accumulate(scratch.moves.data(), move, n);
+  }
+
+  // False if the step failed, with a Python error set.
+  bool run(const Step& step, Py_ssize_t n) const {
+    if (step.kind == Kind::kRow) return run_row(step, n), true;
+    char* data[kMostArgs];
+    Py_ssize_t by[kMostArgs];
+    for (std::size_t i = 0; i < step.places.size(); ++i) {
+      by[i] = place(step.places[i]).step;
+      data[i] = address(place(step.places[i]));
+    }
+    if (step.kind == Kind::kLoop)
+      return step.info->loop(step.info->context, data, &n, by, step.info->auxdata) >= 0;
+    if (step.kind == Kind::kSelect)
+      return select_any(place(step.places.back()).itemsize, data, by, n);
+    return converter(step.from, step.to)(data, by, n), true;
+  }
+
+  // Whether the steps after a guard are left out.
+  bool is_finite(const Step& step, Py_ssize_t n) const {
+    const Place& looked_at = place(step.places.back());
+    return tritorch::is_finite(looked_at.itemsize, address(looked_at), n);
+  }
+};
+
 // Computes elements [low, high); false if a loop failed, with a Python error set.
-bool run(const Body& body, char* const* arrays, Py_ssize_t low, Py_ssize_t high, char* scratch) {
-  const std::size_t width = static_cast<std::size_t>(body.piece) * body.widest;
-  for (; low < high; low += body.piece) {
-    const Py_ssize_t n = std::min(body.piece, high - low);
+bool run(const Body& body, char* const* arrays, Py_ssize_t low, Py_ssize_t high, Scratch& scratch) {
+  Piece piece{body, arrays, scratch, low};
+  for (const Place& place : body.places)
+    if (place.line >= 0) {
+      float number;
+      std::memcpy(&number, piece.address(place), sizeof number);
+      std::fill_n(scratch.lines[static_cast<std::size_t>(place.line)].numbers, kLanes, number);
+    }
+  for (; piece.low < high; piece.low += body.piece) {
+    const Py_ssize_t n = std::min(body.piece, high - piece.low);
     for (std::size_t at = 0; at < body.steps.size(); ++at) {
       const Step& step = body.steps[at];
-      char* data[kMostArgs];
-      Py_ssize_t by[kMostArgs];
-      for (std::size_t i = 0; i < step.places.size(); ++i) {
-        const Place& place = body.places[static_cast<std::size_t>(step.places[i])];
-        by[i] = place.step;
-        if (place.array >= 0)
-          data[i] = arrays[place.array] + low * place.step;
-        else if (place.buffer >= 0)
-          data[i] = scratch + static_cast<std::size_t>(place.buffer) * width;
-        else
-          data[i] = reinterpret_cast<NDArray*>(place.number.get())->data;
-      }
-      const Place& last = body.places[static_cast<std::size_t>(step.places.back())];
-      switch (step.kind) {
-        case Kind::kLoop:
-          if (step.info->loop(step.info->context, data, &n, by, step.info->auxdata) < 0)
-            return false;
-          break;
-        case Kind::kSelect:
-          select_any(last.itemsize, data, by, n);
-          break;
-        case Kind::kCast:
-          converter(step.from, step.to)(data, by, n);
-          break;
-        case Kind::kGuard:
-          if (is_finite(last.itemsize, data[0], n)) at += static_cast<std::size_t>(step.skipped);
-          break;
-      }
+      if (step.kind == Kind::kGuard)
+        at += piece.is_finite(step, n) ? static_cast<std::size_t>(step.skipped) : 0;
+      else if (!piece.run(step, n))
+        return false;
     }
   }
   std::feclearexcept(FE_ALL_EXCEPT);  // nobody asked for NumPy's warnings
   return true;
 }
-
-// Buffers of a call, at a line's begin.
-class Scratch {
- public:
-  // NumPy's functions may look at what lies beside the last element of a vector's width.
-  explicit Scratch(const Body& body) : memory_(new char[body.scratch() + 2 * kLine]) {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
-    aligned = memory_.get() + (kLine - address % kLine) % kLine;
-  }
-  char* aligned;
-
- private:
-  std::unique_ptr<char[]> memory_;
-};
 
 // None, or null with a Python error set.
 PyObject* outcome(bool good) {
@@ -279,10 +340,10 @@ PyObject* chain_call(PyObject* self, PyObject* const* args, size_t flagged, PyOb
     if (!address) return nullptr;
     data[static_cast<std::size_t>(place.array)] = address;
   }
-  const Scratch scratch(body);
+  Scratch scratch(body);
   bool good;
   Py_BEGIN_ALLOW_THREADS;
-  good = run(body, data.data(), low, high, scratch.aligned);
+  good = run(body, data.data(), low, high, scratch);
   Py_END_ALLOW_THREADS;
   return outcome(good);
 }
@@ -327,11 +388,11 @@ PyObject* chain_over(PyObject* self, PyObject* args) {
     }
     parts.push_back(std::move(part));
   }
-  const Scratch scratch(body);
+  Scratch scratch(body);
   bool good = true;
   Py_BEGIN_ALLOW_THREADS;
   for (const Part& part : parts)
-    good = good && run(body, part.data.data(), part.low, part.high, scratch.aligned);
+    good = good && run(body, part.data.data(), part.low, part.high, scratch);
   Py_END_ALLOW_THREADS;
   return outcome(good);
 }
@@ -366,7 +427,8 @@ bool read_place(PyObject* item, Body& body) {
   return true;
 }
 
-// (kind, detail, places): a loop's capsule, the two characters of a cast, what a guard skips
+// (kind, detail, places): a loop's capsule, with the function's name if it is one of float32; the
+// two characters of a cast; what a guard skips
 bool read_step(PyObject* item, Body& body) {
   const char* kind;
   PyObject *detail, *places;
@@ -386,6 +448,11 @@ bool read_step(PyObject* item, Body& body) {
   bool fits = false;
   if (name == "loop") {
     step.kind = Kind::kLoop;
+    if (PyTuple_Check(detail)) {
+      const char* function;
+      if (!PyArg_ParseTuple(detail, "Os", &detail, &function)) return false;
+      step.arithmetic = function;
+    }
     step.capsule = Ref::to(detail);
     step.info = static_cast<CallInfo*>(PyCapsule_GetPointer(detail, kCallInfo));
     if (!step.info) return false;
@@ -417,6 +484,99 @@ bool read_step(PyObject* item, Body& body) {
   return true;
 }
 
+// Makes rows of arithmetic.
+class Rows {
+ public:
+  explicit Rows(Body& body) : body_(body), old_(std::move(body.steps)) {
+    body_.steps.clear();
+    add(0, old_.size());
+  }
+
+ private:
+  Place& place(int i) { return body_.places[static_cast<std::size_t>(i)]; }
+
+  // The old steps [low, high), of which none are left out without the others.
+  void add(std::size_t low, std::size_t high) {
+    for (std::size_t i = low; i < high; ++i) {
+      const std::size_t at = body_.steps.size();
+      std::size_t next = i;
+      while (next < high && is_arithmetic(old_[next])) ++next;
+      if (next > i) {
+        body_.steps.push_back(row(i, next));
+        i = next - 1;
+      } else if (old_[i].kind == Kind::kGuard) {
+        const auto skipped = static_cast<std::size_t>(old_[i].skipped);
+        body_.steps.push_back(std::move(old_[i]));
+        add(i + 1, i + 1 + skipped);
+        body_.steps[at].skipped = static_cast<int>(body_.steps.size() - at - 1);
+        i += skipped;
+      } else {
+        body_.steps.push_back(std::move(old_[i]));
+      }
+    }
+  }
+
+  bool is_arithmetic(const Step& step) {
+    return step.kind == Kind::kLoop && act_of(step.arithmetic, false) &&
+           std::all_of(step.places.begin(), step.places.end(),
+                       [this](int i) { return place(i).itemsize == 4; }) &&
+           place(step.places.back()).step;
+  }
+
+  Step row(std::size_t low, std::size_t high) {
+    Step found;
+    found.kind = Kind::kRow;
+    int held = -1;  // whose value is in the accumulator
+    for (std::size_t i = low; i < high; ++i) {
+      const std::vector<int>& places = old_[i].places;
+      const bool right = places.size() == 3 && places[1] == held && places[0] != held;
+      if (places[0] != held && !right) read(found, Act::kLoad, places[0]);
+      const Act act = *act_of(old_[i].arithmetic, right);
+      if (places.size() == 2)
+        found.row.push_back({act});
+      else
+        read(found, act, places[right ? 0 : 1]);
+      held = places.back();
+      if (is_read(i + 1, high, held)) found.row.push_back({Act::kStore, held});
+    }
+    body_.longest = std::max(body_.longest, found.row.size());
+    return found;
+  }
+
+  void read(Step& step, Act act, int i) {
+    if (!place(i).step && place(i).line < 0) place(i).line = body_.lines++;
+    step.row.push_back({act, i});
+  }
+
+  // Whether what was just written is read from memory by steps from i on, or by the caller; the
+  // next step of its row, up to `high`, has it in the accumulator.
+  bool is_read(std::size_t i, std::size_t high, int written) {
+    if (place(written).array >= 0) return true;
+    bool sure = true;  // that a step runs
+    for (std::size_t next = i, until = 0; next < old_.size(); ++next) {
+      const Step& step = old_[next];
+      if (next >= until) sure = true;
+      const std::size_t operands = step.places.size() - (step.kind == Kind::kGuard ? 0 : 1);
+      bool held = next == i && i < high;
+      for (std::size_t k = 0; k < operands; ++k) {
+        if (place(step.places[k]).buffer != place(written).buffer) continue;
+        if (!held || step.places[k] != written) return true;
+        held = false;
+      }
+      if (step.kind == Kind::kGuard) {
+        sure = false;
+        until = next + 1 + static_cast<std::size_t>(step.skipped);
+      } else if (sure && place(step.places.back()).buffer == place(written).buffer) {
+        return false;
+      }
+    }
+    return false;
+  }
+
+  Body& body_;
+  std::vector<Step> old_;
+};
+
 // Chain(places, steps)
 PyObject* chain_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *places, *steps;
@@ -435,6 +595,7 @@ PyObject* chain_new(PyTypeObject* type, PyObject* args, PyObject*) {
     Py_DECREF(self);
     return nullptr;
   }
+  Rows(*self->body);
   self->body->fit();
   return reinterpret_cast<PyObject*>(self);
 }
