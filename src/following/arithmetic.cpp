@@ -89,10 +89,11 @@ TRITORCH_WIDEST void accumulate(const Move* moves, const Move* end, std::ptrdiff
 }
 
 std::optional<Act> act_of(std::string_view name, bool right) {
-  if (name == "add") return Act::kAdd;
-  if (name == "multiply") return Act::kMultiply;
   if (name == "subtract") return right ? Act::kMinus : Act::kSubtract;
   if (name == "divide" || name == "true_divide") return right ? Act::kOver : Act::kDivide;
+  if (right) return std::nullopt;  // the compiler would not keep the order
+  if (name == "add") return Act::kAdd;
+  if (name == "multiply") return Act::kMultiply;
   if (name == "negative") return Act::kNegative;
   if (name == "square") return Act::kSquare;
   if (name == "sqrt") return Act::kRoot;

@@ -22,7 +22,7 @@ struct Move {
 constexpr std::size_t kLanes = 16;
 
 // The act of NumPy's function of that name, where the accumulator has the left operand, or the
-// right one.
+// right one; of two NaNs the left one is the result, so that matters for sums, too.
 std::optional<Act> act_of(std::string_view name, bool right);
 
 // Runs the moves for n floats.

@@ -529,7 +529,7 @@ class Rows {
     int held = -1;  // whose value is in the accumulator
     for (std::size_t i = low; i < high; ++i) {
       const std::vector<int>& places = old_[i].places;
-      const bool right = places.size() == 3 && places[1] == held && places[0] != held;
+      const bool right = taken(old_[i], held) == 1;
       if (places[0] != held && !right) read(found, Act::kLoad, places[0]);
       const Act act = *act_of(old_[i].arithmetic, right);
       if (places.size() == 2)
@@ -548,8 +548,15 @@ class Rows {
     step.row.push_back({act, i});
   }
 
+  // Which operand of a step is taken from the accumulator; -1 if none is.
+  int taken(const Step& step, int held) {
+    const std::vector<int>& places = step.places;
+    if (places[0] == held) return 0;
+    return places.size() == 3 && places[1] == held && act_of(step.arithmetic, true) ? 1 : -1;
+  }
+
   // Whether what was just written is read from memory by steps from i on, or by the caller; the
-  // next step of its row, up to `high`, has it in the accumulator.
+  // next step of its row, up to `high`, may take it from the accumulator.
   bool is_read(std::size_t i, std::size_t high, int written) {
     if (place(written).array >= 0) return true;
     bool sure = true;  // that a step runs
@@ -557,12 +564,10 @@ class Rows {
       const Step& step = old_[next];
       if (next >= until) sure = true;
       const std::size_t operands = step.places.size() - (step.kind == Kind::kGuard ? 0 : 1);
-      bool held = next == i && i < high;
-      for (std::size_t k = 0; k < operands; ++k) {
-        if (place(step.places[k]).buffer != place(written).buffer) continue;
-        if (!held || step.places[k] != written) return true;
-        held = false;
-      }
+      const int held = next == i && i < high ? taken(step, written) : -1;
+      for (std::size_t k = 0; k < operands; ++k)
+        if (static_cast<int>(k) != held && place(step.places[k]).buffer == place(written).buffer)
+          return true;
       if (step.kind == Kind::kGuard) {
         sure = false;
         until = next + 1 + static_cast<std::size_t>(step.skipped);
