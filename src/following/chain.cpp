@@ -304,12 +304,12 @@ bool run(const Body& body, char* const* arrays, Py_ssize_t low, Py_ssize_t high,
         return false;
     }
   }
-  std::feclearexcept(FE_ALL_EXCEPT);  // nobody asked for NumPy's warnings
   return true;
 }
 
 // None, or null with a Python error set.
 PyObject* outcome(bool good) {
+  std::feclearexcept(FE_ALL_EXCEPT);  // nobody asked for NumPy's warnings
   if (good) Py_RETURN_NONE;
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a loop of NumPy's failed");
   return nullptr;
@@ -393,6 +393,61 @@ PyObject* chain_over(PyObject* self, PyObject* args) {
   Py_BEGIN_ALLOW_THREADS;
   for (const Part& part : parts)
     good = good && run(body, part.data.data(), part.low, part.high, scratch);
+  Py_END_ALLOW_THREADS;
+  return outcome(good);
+}
+
+// How an array is walked, row by row: see chain_rows.
+struct Walk {
+  char* data = nullptr;
+  Py_ssize_t outer = 0, inner = 0;  // bytes from matrix to matrix, and from row to row
+};
+
+// Of an array of at most 3 dims that broadcasts to `sizes`; false with an error set.
+bool read_walk(PyObject* given, const Place& place, const Py_ssize_t (&sizes)[3], Walk& walk) {
+  const NDArray* array = as_ndarray(given);
+  Py_ssize_t steps[3] = {0, 0, 0};
+  bool fits = array && array->nd <= 3;
+  for (int i = 0; fits && i < array->nd; ++i) {
+    const int dim = 3 - array->nd + i;
+    const Py_ssize_t n = array->dimensions[i];
+    fits = n == sizes[dim] || (n == 1 && (dim < 2 || !place.step));
+    steps[dim] = n == 1 ? 0 : array->strides[i];
+  }
+  if (fits && place.step) fits = sizes[2] == 1 || steps[2] == place.step;
+  if (fits && !place.step) fits = steps[2] == 0;
+  if (!fits) {
+    PyErr_Format(PyExc_SystemError, "array %d of a chain lies otherwise", place.array);
+    return false;
+  }
+  walk = {array->data, steps[0], steps[1]};
+  return true;
+}
+
+// rows(*arrays): the chain of arrays of up to 3 dims, of which the last one has all sizes.
+PyObject* chain_rows(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  const Body& body = *reinterpret_cast<Chain*>(self)->body;
+  const NDArray* whole = n == body.arrays && n > 0 ? as_ndarray(args[n - 1]) : nullptr;
+  if (!whole || whole->nd < 1 || whole->nd > 3)
+    return PyErr_Format(PyExc_TypeError, "the chain takes %d arrays", body.arrays);
+  Py_ssize_t sizes[3] = {1, 1, 1};
+  std::copy_n(whole->dimensions, whole->nd, sizes + 3 - whole->nd);
+  const auto count = static_cast<std::size_t>(body.arrays);
+  std::vector<Walk> walks(count);
+  for (const Place& place : body.places)
+    if (place.array >= 0 &&
+        !read_walk(args[place.array], place, sizes, walks[static_cast<std::size_t>(place.array)]))
+      return nullptr;
+  Scratch scratch(body);
+  std::vector<char*> data(count);
+  bool good = true;
+  Py_BEGIN_ALLOW_THREADS;
+  for (Py_ssize_t i = 0; i < sizes[0] && good; ++i)
+    for (Py_ssize_t j = 0; j < sizes[1] && good; ++j) {
+      for (std::size_t k = 0; k < count; ++k)
+        data[k] = walks[k].data + i * walks[k].outer + j * walks[k].inner;
+      good = run(body, data.data(), 0, sizes[2], scratch);
+    }
   Py_END_ALLOW_THREADS;
   return outcome(good);
 }
@@ -618,6 +673,8 @@ PyMemberDef chain_members[] = {
 PyMethodDef chain_methods[] = {
     {"over", chain_over, METH_VARARGS,
      "over(low, high, rows, shared): elements [low, high) of rows of arrays, one after the other."},
+    {"rows", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(chain_rows)), METH_FASTCALL,
+     "rows(*arrays): arrays of up to 3 dims, dense along the last one; the last has all sizes."},
     {nullptr, nullptr, 0, nullptr}};
 PyType_Slot chain_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(chain_new)},

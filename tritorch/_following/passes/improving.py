@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tritorch._following.lowering import Lowered
 from tritorch._following.passes.chains import fused
 from tritorch._following.passes.joining import joined
+from tritorch._following.passes.norms import normed
 from tritorch._following.passes.once import once
 from tritorch._following.tape import Form
 
@@ -19,4 +20,5 @@ def improved(
     forms say of arrays whose sizes are open that they are of an unknown kind."""
     calls = once(calls, given, kept)
     calls = joined(calls, forms, kept)
+    calls = normed(calls, forms, kept)
     return fused(calls, forms, kept)
