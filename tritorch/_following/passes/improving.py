@@ -10,6 +10,7 @@ from tritorch._following.passes.chains import fused
 from tritorch._following.passes.joining import joined
 from tritorch._following.passes.norms import normed
 from tritorch._following.passes.once import once
+from tritorch._following.passes.recurrences import recurring
 from tritorch._following.tape import Form
 
 
@@ -21,4 +22,5 @@ def improved(
     calls = once(calls, given, kept)
     calls = joined(calls, forms, kept)
     calls = normed(calls, forms, kept)
+    calls = recurring(calls, forms)
     return fused(calls, forms, kept)
