@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tritorch._following.lowering import Lowered
 from tritorch._following.passes.chains import fused
 from tritorch._following.passes.joining import joined
+from tritorch._following.passes.layer_norms import layer_normed
 from tritorch._following.passes.norms import normed
 from tritorch._following.passes.once import once
 from tritorch._following.passes.recurrences import recurring
@@ -22,5 +23,5 @@ def improved(
     calls = once(calls, given, kept)
     calls = joined(calls, forms, kept)
     calls = normed(calls, forms, kept)
-    calls = recurring(calls, forms)
+    calls = layer_normed(recurring(calls, forms), forms)
     return fused(calls, forms, kept)

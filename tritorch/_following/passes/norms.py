@@ -141,7 +141,7 @@ def normed(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> l
             results = (call.results[0], *norm.results[1:])
             found[norms[given]] = _joined(norm, normalised(_moved_relu), norm.args, results, "relu")
             found[i] = None
-        elif _is_pointwise(call, relu_backward) and _is_dense(call, forms):
+        elif _is_pointwise(call, relu_backward) and is_dense(call, forms):
             masks[call.results[0]] = i
         elif _is_whole(call, forms, "batch_norm_backward") and call.args[5]:
             mask = found[masks[given]] if given in masks and single else None
@@ -167,7 +167,7 @@ def _is_pointwise(call: Lowered, function: Any) -> bool:
     return call.note.form == "pointwise" and call.note.op.function is function
 
 
-def _is_dense(call: Lowered, forms: Sequence[Form]) -> bool:
+def is_dense(call: Lowered, forms: Sequence[Form]) -> bool:
     """Whether all its arrays are dense, large or of one dim, and of float32."""
     for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
         form = forms[number]
@@ -184,7 +184,7 @@ def _is_whole(call: Lowered, forms: Sequence[Form], name: str) -> bool:
         and call.function is call.note.op.cpu
         and len(call.results) > 2
         and all(number >= 0 for number in call.results)
-        and _is_dense(call, forms)
+        and is_dense(call, forms)
     )
 
 
