@@ -19,8 +19,8 @@ Array = np.ndarray[Any, Any]
 Sizes = Sequence[int] | None
 
 
-def _activated(z: Any, gates: Any) -> Any:
-    return np.tanh(z + gates) * 0.5 + 0.5
+def _activated(z: Any, gates: Any, half: Any) -> Any:
+    return np.tanh(z + gates * half) * 0.5 + 0.5
 
 
 def _next(c: Any, i: Any, f: Any, g: Any, o: Any) -> Any:
@@ -63,12 +63,12 @@ def scan(
     h[...], c[...] = h0, c0
     half = np.full(width, 0.5, SINGLE)
     half[2 * hidden : 3 * hidden] = 1
-    gates, across = gates * half, np.ascontiguousarray((w * half[:, None]).T)
-    activate, advance = rowwise(_activated, "aa"), rowwise(_next, "aaaaa")
+    across = np.ascontiguousarray((w * half[:, None]).T)
+    activate, advance = rowwise(_activated, "aaa"), rowwise(_next, "aaaaa")
     for low, high in spans(sizes, reverse, n, batch):
         state, cell, z = h[: high - low], c[: high - low], acts[low:high]
         np.dot(state, across, out=z)
-        activate(z, gates[low:high], z)
+        activate(z, gates[low:high], half, z)
         i, f, g, o = _parts(z, hidden)
         advance(cell, i, f, g, o, g, cells[low:high], cell, state, packed[low:high])
     return packed, acts, cells
