@@ -46,11 +46,9 @@ template <class Kind, int Count>
   for (; move != end; ++move) {
     char* from = move->data + (move->walked ? at : std::ptrdiff_t{0});
     const std::ptrdiff_t by = move->walked ? Kind::bytes : 0;
-#define TRITORCH_ACT(name, change)                       \
-  case Act::name:                                        \
-    _Pragma("GCC unroll 8") for (int i = 0; i < Count; ++i) { \
-      change;                                            \
-    }                                                    \
+#define TRITORCH_ACT(name, change)                                      \
+  case Act::name:                                                       \
+    _Pragma("GCC unroll 8") for (int i = 0; i < Count; ++i) { change; } \
     break;
 #define TRITORCH_READ std::memcpy(&y, from + i * by, sizeof y)
 #define TRITORCH_BITS(change)          \

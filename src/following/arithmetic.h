@@ -9,7 +9,17 @@ namespace tritorch {
 // What happens to the accumulator, with an operand in memory: on its right, or (kMinus, kOver) on
 // its left.
 enum class Act {
-  kLoad, kStore, kAdd, kSubtract, kMinus, kMultiply, kDivide, kOver, kNegative, kSquare, kAbsolute,
+  kLoad,
+  kStore,
+  kAdd,
+  kSubtract,
+  kMinus,
+  kMultiply,
+  kDivide,
+  kOver,
+  kNegative,
+  kSquare,
+  kAbsolute,
   kRoot,
 };
 

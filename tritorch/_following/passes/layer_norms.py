@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch._following.lowering import Lowered
 from tritorch._following.passes.norms import is_dense
 from tritorch._following.passes.rowwise import SINGLE, kinds, rowwise
@@ -101,7 +102,9 @@ _CHAINED = {"layer_norm": forward, "layer_norm_backward": backward}
 def layer_normed(calls: Sequence[Lowered], forms: Sequence[Form]) -> list[Lowered]:
     """The calls, layer norms by chains."""
     return [
-        call._replace(function=_CHAINED[call.note.op.name]) if _fits(call, forms) else call
+        call._replace(function=_C.Quiet(_CHAINED[call.note.op.name]))
+        if _fits(call, forms)
+        else call
         for call in calls
     ]
 

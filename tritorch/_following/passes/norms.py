@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch._following.lowering import Lowered
 from tritorch._following.passes.chains import LEAST, ChainOp
 from tritorch._following.passes.rowwise import SINGLE, rowwise
@@ -47,7 +48,11 @@ def normalised(finish: Callable[..., Any]) -> Callable[..., Any]:
     ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
         cube, c = _cube(x), x.shape[1]
         w, b = _flat(weight), _flat(bias)
-        out, average, variance = np.empty(cube.shape, SINGLE), np.empty(c, SINGLE), np.empty(c, SINGLE)
+        out, average, variance = (
+            np.empty(cube.shape, SINGLE),
+            np.empty(c, SINGLE),
+            np.empty(c, SINGLE),
+        )
         count = cube.shape[0] * cube.shape[2]
         tail = rowwise(finish, "acc" if b is not None else "ac-")
 
@@ -66,7 +71,8 @@ def normalised(finish: Callable[..., Any]) -> Callable[..., Any]:
         rstd = 1 / np.sqrt(variance + SINGLE.type(eps))
         return out.reshape(x.shape), average, rstd, variance
 
-    return run
+    quiet: Callable[..., Any] = _C.Quiet(run)
+    return quiet
 
 
 def _masked(g: Any, y: Any) -> Any:
@@ -146,11 +152,13 @@ def normed(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> l
         elif _is_whole(call, forms, "batch_norm_backward") and call.args[5]:
             mask = found[masks[given]] if given in masks and single else None
             if mask is None:
-                found[i] = call._replace(function=_gradient)
+                found[i] = call._replace(function=_C.Quiet(_gradient))
             else:
                 args = (*mask.args, *call.args[1:])
                 found[masks[given]] = None
-                found[i] = _joined(call, _gradient_relu, args, call.results, "relu_backward")
+                found[i] = _joined(
+                    call, _C.Quiet(_gradient_relu), args, call.results, "relu_backward"
+                )
     return [call for call in found if call is not None]
 
 

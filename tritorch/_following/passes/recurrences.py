@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch._following.lowering import Lowered
 from tritorch._following.passes.rowwise import SINGLE, rowwise
 from tritorch._following.tape import Form, Value
@@ -100,7 +101,9 @@ def backward(
 def recurring(calls: Sequence[Lowered], forms: Sequence[Form]) -> list[Lowered]:
     """The calls, LSTMs of float32 by chains."""
     return [
-        call._replace(function=_CHAINED[call.note.op.name]) if _is_lstm(call, forms) else call
+        call._replace(function=_C.Quiet(_CHAINED[call.note.op.name]))
+        if _is_lstm(call, forms)
+        else call
         for call in calls
     ]
 

@@ -1,6 +1,7 @@
 """Chains of arrays that broadcast: over rows that are dense, with columns of one number a row.
 
-A function of NumPy's is called once with stand-ins; what it comes to then runs row by row, natively.
+A function of NumPy's is called once with stand-ins; what it comes to then runs row by row,
+natively.
 """
 
 from __future__ import annotations
@@ -24,9 +25,7 @@ def rowwise(function: Callable[..., Any], given: str) -> Callable[..., None]:
     given: for each argument "a" for an array, "c" for a column, "-" for None.  The results are a
     tuple, or one; arrays have up to 3 dims, and the last result all sizes."""
     steps = Steps()
-    stand_ins = [
-        None if x == "-" else Traced(steps, steps.input(SINGLE, x == "a")) for x in given
-    ]
+    stand_ins = [None if x == "-" else Traced(steps, steps.input(SINGLE, x == "a")) for x in given]
     found = function(*stand_ins)
     made = found if isinstance(found, tuple) else (found,)
     rows = native(steps, [x.value for x in made]).rows
