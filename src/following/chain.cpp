@@ -2,7 +2,8 @@
 // A chain computes pointwise functions of arrays of one size in pieces that stay in the first
 // cache.  Each step is the inner loop that NumPy itself runs for its function and dtypes, so an
 // element gets the bits that NumPy gives; what only the chain reads has a buffer of one piece.
-// Python is asked nothing in between, and the interpreter lock is free.
+// Python is asked nothing in between, and the interpreter lock is free.  Rows of float32 arithmetic
+// are one step, whose intermediate results stay in registers (Note [Accumulator]).
 #include "following/chain.h"
 
 #include <structmember.h>
@@ -13,9 +14,12 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "following/arithmetic.h"
+#include "following/chain_loops.h"
 #include "following/pattern.h"
 #include "tensor/ndarray.h"
 
@@ -36,7 +40,13 @@ struct CallInfo {
   unsigned char requires_pyapi, no_floatingpoint_errors;
 };
 
-enum class Kind { kLoop, kSelect, kCast, kGuard };
+enum class Kind { kLoop, kSelect, kCast, kGuard, kRow };
+
+// A move of a row, of a place.
+struct Operand {
+  Act act;
+  int place = -1;
+};
 
 // One function; places of its operands, the result's last.
 struct Step {
@@ -46,6 +56,8 @@ struct Step {
   char from = 0, to = 0;  // of a cast: dtypes' characters
   int skipped = 0;        // of a guard: so many steps, if all numbers are finite
   std::vector<int> places;
+  std::string arithmetic;    // of a loop: the function's name, if it may be part of a row
+  std::vector<Operand> row;  // of a row
 };
 
 // Where a value is: an array that is given, a number, or a buffer.
@@ -53,10 +65,16 @@ struct Place {
   int array = -1, buffer = -1;
   Ref number;  // an array without dims
   Py_ssize_t step = 0, itemsize = 0;
+  int line = -1;  // of a number that a row reads: where it is repeated
+};
+
+struct alignas(kLine) Line {
+  float numbers[kLanes];
 };
 
 struct Body {
-  int arrays = 0;  // inputs and outputs
+  int arrays = 0, lines = 0;  // inputs and outputs; repeated numbers
+  std::size_t longest = 0;    // moves of a row
   std::vector<Place> places;
   std::vector<Step> steps;
   std::size_t buffers = 0, widest = 1;
@@ -69,7 +87,7 @@ struct Body {
       if (place.array >= 0) bytes += static_cast<std::size_t>(place.step);
     while (piece > kLeast && static_cast<std::size_t>(piece) * bytes > kCache) piece /= 2;
   }
-  std::size_t scratch() const { return buffers * static_cast<std::size_t>(piece) * widest; }
+  std::size_t room() const { return buffers * static_cast<std::size_t>(piece) * widest; }
 };
 
 struct Chain {
@@ -77,178 +95,110 @@ struct Chain {
   Body* body;
 };
 
-// ---- steps that NumPy has no loop for -----------------------------------------------------------
-
-// By bits: masks that follow no pattern would make a branch miss every other time.
-template <class T, int StepA, int StepB>
-void select_dense(const std::uint8_t* mask, const T* a, const T* b, T* out, Py_ssize_t n) {
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    const T chosen = static_cast<T>(-static_cast<T>(mask[i] != 0));
-    const T one = a[i * StepA], other = b[i * StepB];
-    out[i] = static_cast<T>(other ^ ((one ^ other) & chosen));
-  }
-}
-
-template <class T>
-void select(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
-  const auto* mask = reinterpret_cast<const std::uint8_t*>(p[0]);
-  const auto *a = reinterpret_cast<const T*>(p[1]), *b = reinterpret_cast<const T*>(p[2]);
-  auto* out = reinterpret_cast<T*>(p[3]);
-  if (!by[0]) {  // one mask for all
-    const T* chosen = *mask ? a : b;
-    const Py_ssize_t step = by[*mask ? 1 : 2] ? 1 : 0;
-    for (Py_ssize_t i = 0; i < n; ++i) out[i] = chosen[i * step];
-  } else if (by[1] && by[2]) {
-    select_dense<T, 1, 1>(mask, a, b, out, n);
-  } else if (by[1]) {
-    select_dense<T, 1, 0>(mask, a, b, out, n);
-  } else if (by[2]) {
-    select_dense<T, 0, 1>(mask, a, b, out, n);
-  } else {
-    select_dense<T, 0, 0>(mask, a, b, out, n);
-  }
-}
-
-bool select_any(Py_ssize_t itemsize, char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
-  switch (itemsize) {
-    case 1:
-      return select<std::uint8_t>(p, by, n), true;
-    case 2:
-      return select<std::uint16_t>(p, by, n), true;
-    case 4:
-      return select<std::uint32_t>(p, by, n), true;
-    case 8:
-      return select<std::uint64_t>(p, by, n), true;
-    default:
-      return false;
-  }
-}
-
-template <class From, class To>
-void convert(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
-  const auto* from = reinterpret_cast<const From*>(p[0]);
-  auto* to = reinterpret_cast<To*>(p[1]);
-  const Py_ssize_t step = by[0] ? 1 : 0;
-  for (Py_ssize_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i * step]);
-}
-
-using Convert = void (*)(char* const*, const Py_ssize_t*, Py_ssize_t);
-
-template <class From>
-Convert converter_from(char to) {
-  switch (to) {
-    case 'f':
-      return convert<From, float>;
-    case 'd':
-      return convert<From, double>;
-    case 'i':
-      return convert<From, std::int32_t>;
-    case 'l':
-      return convert<From, std::int64_t>;
-    default:
-      return nullptr;
-  }
-}
-
-// Conversions that are the same on every machine: none of floats to integers.
-Convert converter(char from, char to) {
-  if (from == to && (from == '?' || from == 'b' || from == 'B'))
-    return convert<std::uint8_t, std::uint8_t>;
-  const bool to_float = to == 'f' || to == 'd';
-  switch (from) {
-    case '?':
-    case 'B':
-      return converter_from<std::uint8_t>(to);
-    case 'b':
-      return converter_from<std::int8_t>(to);
-    case 'h':
-      return converter_from<std::int16_t>(to);
-    case 'i':
-      return converter_from<std::int32_t>(to);
-    case 'l':
-      return converter_from<std::int64_t>(to);
-    case 'f':
-      return to_float ? converter_from<float>(to) : nullptr;
-    case 'd':
-      return to_float ? converter_from<double>(to) : nullptr;
-    default:
-      return nullptr;
-  }
-}
-
-// Whether all numbers are finite: their exponents are not full.
-template <class Bits>
-bool all_finite(const char* data, Py_ssize_t n, Bits full) {
-  const auto* bits = reinterpret_cast<const Bits*>(data);
-  Bits found = 0;
-  for (Py_ssize_t i = 0; i < n; ++i) found |= (bits[i] & full) == full;
-  return !found;
-}
-
-bool is_finite(Py_ssize_t itemsize, const char* data, Py_ssize_t n) {
-  if (itemsize == 4) return all_finite<std::uint32_t>(data, n, 0x7f800000u);
-  return all_finite<std::uint64_t>(data, n, 0x7ff0000000000000u);
-}
-
 // ---- running ------------------------------------------------------------------------------------
 
-// Computes elements [low, high); false if a loop failed, with a Python error set.
-bool run(const Body& body, char* const* arrays, Py_ssize_t low, Py_ssize_t high, char* scratch) {
-  const std::size_t width = static_cast<std::size_t>(body.piece) * body.widest;
-  for (; low < high; low += body.piece) {
-    const Py_ssize_t n = std::min(body.piece, high - low);
-    for (std::size_t at = 0; at < body.steps.size(); ++at) {
-      const Step& step = body.steps[at];
-      char* data[kMostArgs];
-      Py_ssize_t by[kMostArgs];
-      for (std::size_t i = 0; i < step.places.size(); ++i) {
-        const Place& place = body.places[static_cast<std::size_t>(step.places[i])];
-        by[i] = place.step;
-        if (place.array >= 0)
-          data[i] = arrays[place.array] + low * place.step;
-        else if (place.buffer >= 0)
-          data[i] = scratch + static_cast<std::size_t>(place.buffer) * width;
-        else
-          data[i] = reinterpret_cast<NDArray*>(place.number.get())->data;
-      }
-      const Place& last = body.places[static_cast<std::size_t>(step.places.back())];
-      switch (step.kind) {
-        case Kind::kLoop:
-          if (step.info->loop(step.info->context, data, &n, by, step.info->auxdata) < 0)
-            return false;
-          break;
-        case Kind::kSelect:
-          select_any(last.itemsize, data, by, n);
-          break;
-        case Kind::kCast:
-          converter(step.from, step.to)(data, by, n);
-          break;
-        case Kind::kGuard:
-          if (is_finite(last.itemsize, data[0], n)) at += static_cast<std::size_t>(step.skipped);
-          break;
-      }
-    }
-  }
-  std::feclearexcept(FE_ALL_EXCEPT);  // nobody asked for NumPy's warnings
-  return true;
-}
-
-// Buffers of a call, at a line's begin.
+// Memory of a call.
 class Scratch {
  public:
   // NumPy's functions may look at what lies beside the last element of a vector's width.
-  explicit Scratch(const Body& body) : memory_(new char[body.scratch() + 2 * kLine]) {
+  explicit Scratch(const Body& body)
+      : memory_(new char[body.room() + 2 * kLine]),
+        lines(static_cast<std::size_t>(body.lines)),
+        moves(body.longest) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
-    aligned = memory_.get() + (kLine - address % kLine) % kLine;
+    buffers = memory_.get() + (kLine - address % kLine) % kLine;
   }
-  char* aligned;
 
  private:
   std::unique_ptr<char[]> memory_;
+
+ public:
+  char* buffers;
+  std::vector<Line> lines;
+  std::vector<Move> moves;
 };
+
+// One piece of a call: elements from `low` on.
+struct Piece {
+  const Body& body;
+  char* const* arrays;
+  Scratch& scratch;
+  Py_ssize_t low;
+
+  const Place& place(int i) const { return body.places[static_cast<std::size_t>(i)]; }
+
+  char* address(const Place& place) const {
+    if (place.array >= 0) return arrays[place.array] + low * place.step;
+    if (place.buffer < 0) return reinterpret_cast<NDArray*>(place.number.get())->data;
+    const std::size_t width = static_cast<std::size_t>(body.piece) * body.widest;
+    return scratch.buffers + static_cast<std::size_t>(place.buffer) * width;
+  }
+
+  void run_row(const Step& step, Py_ssize_t n) const {
+    Move* move = scratch.moves.data();
+    for (const Operand& operand : step.row) {
+      *move = Move{operand.act};
+      if (operand.place >= 0) {
+        const Place& at = place(operand.place);
+        move->walked = at.line < 0;
+        move->data =
+            move->walked
+                ? address(at)
+                : reinterpret_cast<char*>(&scratch.lines[static_cast<std::size_t>(at.line)]);
+      }
+      ++move;
+    }
+    accumulate(scratch.moves.data(), move, n);
+  }
+
+  // False if the step failed, with a Python error set.
+  bool run(const Step& step, Py_ssize_t n) const {
+    if (step.kind == Kind::kRow) return run_row(step, n), true;
+    char* data[kMostArgs];
+    Py_ssize_t by[kMostArgs];
+    for (std::size_t i = 0; i < step.places.size(); ++i) {
+      by[i] = place(step.places[i]).step;
+      data[i] = address(place(step.places[i]));
+    }
+    if (step.kind == Kind::kLoop)
+      return step.info->loop(step.info->context, data, &n, by, step.info->auxdata) >= 0;
+    if (step.kind == Kind::kSelect)
+      return select_any(place(step.places.back()).itemsize, data, by, n);
+    return converter(step.from, step.to)(data, by, n), true;
+  }
+
+  // Whether the steps after a guard are left out.
+  bool is_finite(const Step& step, Py_ssize_t n) const {
+    const Place& looked_at = place(step.places.back());
+    return tritorch::is_finite(looked_at.itemsize, address(looked_at), n);
+  }
+};
+
+// Computes elements [low, high); false if a loop failed, with a Python error set.
+bool run(const Body& body, char* const* arrays, Py_ssize_t low, Py_ssize_t high, Scratch& scratch) {
+  Piece piece{body, arrays, scratch, low};
+  for (const Place& place : body.places)
+    if (place.line >= 0) {
+      float number;
+      std::memcpy(&number, piece.address(place), sizeof number);
+      std::fill_n(scratch.lines[static_cast<std::size_t>(place.line)].numbers, kLanes, number);
+    }
+  for (; piece.low < high; piece.low += body.piece) {
+    const Py_ssize_t n = std::min(body.piece, high - piece.low);
+    for (std::size_t at = 0; at < body.steps.size(); ++at) {
+      const Step& step = body.steps[at];
+      if (step.kind == Kind::kGuard)
+        at += piece.is_finite(step, n) ? static_cast<std::size_t>(step.skipped) : 0;
+      else if (!piece.run(step, n))
+        return false;
+    }
+  }
+  return true;
+}
 
 // None, or null with a Python error set.
 PyObject* outcome(bool good) {
+  std::feclearexcept(FE_ALL_EXCEPT);  // nobody asked for NumPy's warnings
   if (good) Py_RETURN_NONE;
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a loop of NumPy's failed");
   return nullptr;
@@ -279,10 +229,10 @@ PyObject* chain_call(PyObject* self, PyObject* const* args, size_t flagged, PyOb
     if (!address) return nullptr;
     data[static_cast<std::size_t>(place.array)] = address;
   }
-  const Scratch scratch(body);
+  Scratch scratch(body);
   bool good;
   Py_BEGIN_ALLOW_THREADS;
-  good = run(body, data.data(), low, high, scratch.aligned);
+  good = run(body, data.data(), low, high, scratch);
   Py_END_ALLOW_THREADS;
   return outcome(good);
 }
@@ -327,11 +277,66 @@ PyObject* chain_over(PyObject* self, PyObject* args) {
     }
     parts.push_back(std::move(part));
   }
-  const Scratch scratch(body);
+  Scratch scratch(body);
   bool good = true;
   Py_BEGIN_ALLOW_THREADS;
   for (const Part& part : parts)
-    good = good && run(body, part.data.data(), part.low, part.high, scratch.aligned);
+    good = good && run(body, part.data.data(), part.low, part.high, scratch);
+  Py_END_ALLOW_THREADS;
+  return outcome(good);
+}
+
+// How an array is walked, row by row: see chain_rows.
+struct Walk {
+  char* data = nullptr;
+  Py_ssize_t outer = 0, inner = 0;  // bytes from matrix to matrix, and from row to row
+};
+
+// Of an array of at most 3 dims that broadcasts to `sizes`; false with an error set.
+bool read_walk(PyObject* given, const Place& place, const Py_ssize_t (&sizes)[3], Walk& walk) {
+  const NDArray* array = as_ndarray(given);
+  Py_ssize_t steps[3] = {0, 0, 0};
+  bool fits = array && array->nd <= 3;
+  for (int i = 0; fits && i < array->nd; ++i) {
+    const int dim = 3 - array->nd + i;
+    const Py_ssize_t n = array->dimensions[i];
+    fits = n == sizes[dim] || (n == 1 && (dim < 2 || !place.step));
+    steps[dim] = n == 1 ? 0 : array->strides[i];
+  }
+  if (fits && place.step) fits = sizes[2] == 1 || steps[2] == place.step;
+  if (fits && !place.step) fits = steps[2] == 0;
+  if (!fits) {
+    PyErr_Format(PyExc_SystemError, "array %d of a chain lies otherwise", place.array);
+    return false;
+  }
+  walk = {array->data, steps[0], steps[1]};
+  return true;
+}
+
+// rows(*arrays): the chain of arrays of up to 3 dims, of which the last one has all sizes.
+PyObject* chain_rows(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  const Body& body = *reinterpret_cast<Chain*>(self)->body;
+  const NDArray* whole = n == body.arrays && n > 0 ? as_ndarray(args[n - 1]) : nullptr;
+  if (!whole || whole->nd < 1 || whole->nd > 3)
+    return PyErr_Format(PyExc_TypeError, "the chain takes %d arrays", body.arrays);
+  Py_ssize_t sizes[3] = {1, 1, 1};
+  std::copy_n(whole->dimensions, whole->nd, sizes + 3 - whole->nd);
+  const auto count = static_cast<std::size_t>(body.arrays);
+  std::vector<Walk> walks(count);
+  for (const Place& place : body.places)
+    if (place.array >= 0 &&
+        !read_walk(args[place.array], place, sizes, walks[static_cast<std::size_t>(place.array)]))
+      return nullptr;
+  Scratch scratch(body);
+  std::vector<char*> data(count);
+  bool good = true;
+  Py_BEGIN_ALLOW_THREADS;
+  for (Py_ssize_t i = 0; i < sizes[0] && good; ++i)
+    for (Py_ssize_t j = 0; j < sizes[1] && good; ++j) {
+      for (std::size_t k = 0; k < count; ++k)
+        data[k] = walks[k].data + i * walks[k].outer + j * walks[k].inner;
+      good = run(body, data.data(), 0, sizes[2], scratch);
+    }
   Py_END_ALLOW_THREADS;
   return outcome(good);
 }
@@ -366,7 +371,8 @@ bool read_place(PyObject* item, Body& body) {
   return true;
 }
 
-// (kind, detail, places): a loop's capsule, the two characters of a cast, what a guard skips
+// (kind, detail, places): a loop's capsule, with the function's name if it is one of float32; the
+// two characters of a cast; what a guard skips
 bool read_step(PyObject* item, Body& body) {
   const char* kind;
   PyObject *detail, *places;
@@ -386,6 +392,11 @@ bool read_step(PyObject* item, Body& body) {
   bool fits = false;
   if (name == "loop") {
     step.kind = Kind::kLoop;
+    if (PyTuple_Check(detail)) {
+      const char* function;
+      if (!PyArg_ParseTuple(detail, "Os", &detail, &function)) return false;
+      step.arithmetic = function;
+    }
     step.capsule = Ref::to(detail);
     step.info = static_cast<CallInfo*>(PyCapsule_GetPointer(detail, kCallInfo));
     if (!step.info) return false;
@@ -417,6 +428,104 @@ bool read_step(PyObject* item, Body& body) {
   return true;
 }
 
+// Makes rows of arithmetic.
+class Rows {
+ public:
+  explicit Rows(Body& body) : body_(body), old_(std::move(body.steps)) {
+    body_.steps.clear();
+    add(0, old_.size());
+  }
+
+ private:
+  Place& place(int i) { return body_.places[static_cast<std::size_t>(i)]; }
+
+  // The old steps [low, high), of which none are left out without the others.
+  void add(std::size_t low, std::size_t high) {
+    for (std::size_t i = low; i < high; ++i) {
+      const std::size_t at = body_.steps.size();
+      std::size_t next = i;
+      while (next < high && is_arithmetic(old_[next])) ++next;
+      if (next > i) {
+        body_.steps.push_back(row(i, next));
+        i = next - 1;
+      } else if (old_[i].kind == Kind::kGuard) {
+        const auto skipped = static_cast<std::size_t>(old_[i].skipped);
+        body_.steps.push_back(std::move(old_[i]));
+        add(i + 1, i + 1 + skipped);
+        body_.steps[at].skipped = static_cast<int>(body_.steps.size() - at - 1);
+        i += skipped;
+      } else {
+        body_.steps.push_back(std::move(old_[i]));
+      }
+    }
+  }
+
+  bool is_arithmetic(const Step& step) {
+    return step.kind == Kind::kLoop && act_of(step.arithmetic, false) &&
+           std::all_of(step.places.begin(), step.places.end(),
+                       [this](int i) { return place(i).itemsize == 4; }) &&
+           place(step.places.back()).step;
+  }
+
+  Step row(std::size_t low, std::size_t high) {
+    Step found;
+    found.kind = Kind::kRow;
+    int held = -1;  // whose value is in the accumulator
+    for (std::size_t i = low; i < high; ++i) {
+      const std::vector<int>& places = old_[i].places;
+      const bool right = taken(old_[i], held) == 1;
+      if (places[0] != held && !right) read(found, Act::kLoad, places[0]);
+      const Act act = *act_of(old_[i].arithmetic, right);
+      if (places.size() == 2)
+        found.row.push_back({act});
+      else
+        read(found, act, places[right ? 0 : 1]);
+      held = places.back();
+      if (is_read(i + 1, high, held)) found.row.push_back({Act::kStore, held});
+    }
+    body_.longest = std::max(body_.longest, found.row.size());
+    return found;
+  }
+
+  void read(Step& step, Act act, int i) {
+    if (!place(i).step && place(i).line < 0) place(i).line = body_.lines++;
+    step.row.push_back({act, i});
+  }
+
+  // Which operand of a step is taken from the accumulator; -1 if none is.
+  int taken(const Step& step, int held) {
+    const std::vector<int>& places = step.places;
+    if (places[0] == held) return 0;
+    return places.size() == 3 && places[1] == held && act_of(step.arithmetic, true) ? 1 : -1;
+  }
+
+  // Whether what was just written is read from memory by steps from i on, or by the caller; the
+  // next step of its row, up to `high`, may take it from the accumulator.
+  bool is_read(std::size_t i, std::size_t high, int written) {
+    if (place(written).array >= 0) return true;
+    bool sure = true;  // that a step runs
+    for (std::size_t next = i, until = 0; next < old_.size(); ++next) {
+      const Step& step = old_[next];
+      if (next >= until) sure = true;
+      const std::size_t operands = step.places.size() - (step.kind == Kind::kGuard ? 0 : 1);
+      const int held = next == i && i < high ? taken(step, written) : -1;
+      for (std::size_t k = 0; k < operands; ++k)
+        if (static_cast<int>(k) != held && place(step.places[k]).buffer == place(written).buffer)
+          return true;
+      if (step.kind == Kind::kGuard) {
+        sure = false;
+        until = next + 1 + static_cast<std::size_t>(step.skipped);
+      } else if (sure && place(step.places.back()).buffer == place(written).buffer) {
+        return false;
+      }
+    }
+    return false;
+  }
+
+  Body& body_;
+  std::vector<Step> old_;
+};
+
 // Chain(places, steps)
 PyObject* chain_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *places, *steps;
@@ -435,6 +544,7 @@ PyObject* chain_new(PyTypeObject* type, PyObject* args, PyObject*) {
     Py_DECREF(self);
     return nullptr;
   }
+  Rows(*self->body);
   self->body->fit();
   return reinterpret_cast<PyObject*>(self);
 }
@@ -452,6 +562,8 @@ PyMemberDef chain_members[] = {
 PyMethodDef chain_methods[] = {
     {"over", chain_over, METH_VARARGS,
      "over(low, high, rows, shared): elements [low, high) of rows of arrays, one after the other."},
+    {"rows", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(chain_rows)), METH_FASTCALL,
+     "rows(*arrays): arrays of up to 3 dims, dense along the last one; the last has all sizes."},
     {nullptr, nullptr, 0, nullptr}};
 PyType_Slot chain_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(chain_new)},

@@ -147,7 +147,7 @@ class Program:
                 steps.append(("cast", 2 * kind.char, at))
             else:
                 ufunc = getattr(np, function)
-                steps.append(("loop", loop_of(ufunc, (kind,) * ufunc.nin).capsule, at))
+                steps.append(("loop", loop_of(ufunc, (kind,) * ufunc.nin).native, at))
         return _C.Chain(tuple(rows), tuple(steps))
 
 

@@ -48,6 +48,12 @@ class Loop(NamedTuple):
     capsule: Any
     kinds: tuple[Kind, ...]  # of operands and the result
 
+    @property
+    def native(self) -> Any:
+        """As `_C.Chain` takes it: it may compute float32 arithmetic by itself."""
+        single = all(kind.kind == "f" and kind.itemsize == 4 for kind in self.kinds)
+        return (self.capsule, self.name) if single else self.capsule
+
 
 def named(kind: Kind) -> str:
     """The character of a dtype, as `_C.Chain` knows it; Untraceable if it does not."""

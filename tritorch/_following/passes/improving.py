@@ -9,7 +9,10 @@ from tritorch._following.fusing.fuser import written_kernels
 from tritorch._following.lowering import Lowered
 from tritorch._following.passes.chains import fused
 from tritorch._following.passes.joining import joined
+from tritorch._following.passes.layer_norms import layer_normed
+from tritorch._following.passes.norms import normed
 from tritorch._following.passes.once import once
+from tritorch._following.passes.recurrences import recurring
 from tritorch._following.tape import Form
 
 
@@ -22,5 +25,7 @@ def improved(
     sizes are open that they are of an unknown kind."""
     calls = once(calls, given, kept)
     calls = joined(calls, forms, kept)
+    calls = normed(calls, forms, kept)
+    calls = layer_normed(recurring(calls, forms), forms)
     calls = fused(calls, forms, kept)
     return written_kernels(calls, list(forms), kept, fusing == "exact") if fusing else calls

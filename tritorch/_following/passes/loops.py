@@ -179,7 +179,7 @@ def native(steps: Steps, outputs: Sequence[int]) -> Any:
 
 
 def _detail(step: Step) -> Any:
-    return step.what.capsule if step.kind == "loop" else step.what
+    return step.what.native if step.kind == "loop" else step.what
 
 
 class Chain:
