@@ -64,6 +64,7 @@ def run_noted(region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], tap
         for step in steps:
             before = len(tape.notes)
             step.run(region, tensors)
+            tape.came_from(before, step.call.place)
             made = range(step.first + step.met, step.first + step.met + step.made)
             if any(tape.known(tensors[slot]._array) is None for slot in made):
                 tape.unfit = tape.unfit or f"{step.gate.__name__} gives what no record gave"

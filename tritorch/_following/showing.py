@@ -9,8 +9,28 @@ from typing import Any
 from tritorch._following.counters import counters
 from tritorch._following.tape import Value
 from tritorch._logging import getArtifactLogger
+from tritorch._triton.written import origins
 
 log = getArtifactLogger("torch._inductor.graph", "plan")
+
+
+output = getArtifactLogger("torch._inductor.graph", "output_code")
+
+
+def wrote(kernel: Any, source: str, places: Sequence[tuple[str, Any]]) -> None:
+    """Takes down for what a kernel is written, and shows its source for TORCH_LOGS=output_code.
+
+    places: records' names, and where the user's program calls them."""
+    lines: dict[str, list[str]] = {}
+    for name, place in places:
+        lines.setdefault("the backward pass" if place is None else str(place), []).append(name)
+    text = "".join(
+        f"\n# For {', '.join(dict.fromkeys(found))}: {place}" for place, found in lines.items()
+    )
+    origins.setdefault(source, text + "\n")
+    if output.isEnabledFor(logging.DEBUG):
+        size = f"{kernel.bytes() / 1e6:.3f} MB read and written"
+        output.debug("KERNEL %s: %s\n%s%s", kernel.name, size, source, text)
 
 
 def planned(calls: Sequence[Any], dropped: Mapping[int, Sequence[int]]) -> None:

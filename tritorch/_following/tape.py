@@ -55,6 +55,7 @@ class Note(NamedTuple):
     params: tuple[Any, ...]
     results: tuple[int, ...]  # -1 for None
     several: bool  # whether results come in a tuple
+    place: Any = None  # the line of the user's program, where that is known
 
     @property
     def draws(self) -> bool:
@@ -176,6 +177,10 @@ class Tape:
         if isinstance(x, (tuple, list)) and any(type(item) is Drawn for item in x):
             self.unfit = self.unfit or f"{op.name} takes numbers that were drawn, among others"
         return x
+
+    def came_from(self, first: int, place: Any) -> None:
+        """Says which line of the user's program made the calls from one on."""
+        self.notes[first:] = [note._replace(place=place) for note in self.notes[first:]]
 
     def calls(self) -> list[tuple[Any, ...]]:
         """What was called, with which params and numbers: whatever values may have decided."""

@@ -86,6 +86,7 @@ class Ended:
         self.results = self.written.outputs
         names = [written.named(_ordered(self.written.source, *order)) for order in _ORDERS]
         self.function, self.swapped = names
+        self.source = _ordered(self.written.source, *_ORDERS[0])
         places = [x.number for x in call.args if type(x) is Value]
         self.inputs = (*places, *self.written.arrays)
         self._n_given = len(places)

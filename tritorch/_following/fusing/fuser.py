@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch._following import showing
 from tritorch._following.fusing.definitions import definition
 from tritorch._following.fusing.endings import Ended, is_product
 from tritorch._following.fusing.grouping import Grouping, Item
@@ -136,6 +137,9 @@ def _tried(
             kernel = Fused(unit.group, read, exact)
         else:
             kernel = Ended(by_item[unit.product], unit.group, read, exact)
+        which = [m for m in unit.members if not _is_view(items[m])]
+        notes = [x if type(x) is Note else x.note for x in (by_item[m] for m in which)]
+        showing.wrote(kernel, kernel.source, [(note.op.name, note.place) for note in notes])
         note = Note(
             "fused", FusedOp(kernel.name), tuple(map(Value, kernel.inputs)), (), kernel.results,
             len(kernel.results) > 1,

@@ -41,7 +41,7 @@ class Fused:
     def __init__(self, group: Group, read: set[int], exact: bool) -> None:
         self.group = group
         self.kernel: Written = written(group, read, exact)
-        self.name = self.kernel.name
+        self.name, self.source = self.kernel.name, self.kernel.source
         self.inputs = (*self.kernel.arrays, *dict.fromkeys(n.value for n in self.kernel.numbers))
         self.results = (*self.kernel.outputs, *self.kernel.sums)
         self.launch = written_kernel(self.kernel.source)

@@ -62,7 +62,7 @@ def parts_of(note: Note, forms: list[Form], read: set[int]) -> list[Note] | None
         if number not in numbers:
             numbers[number] = len(forms)
             forms.append(form._replace(kind=_C.Array))
-    return [_renamed(part, numbers) for part in tape.notes]
+    return [_renamed(part, numbers)._replace(place=note.place) for part in tape.notes]
 
 
 def _renamed(note: Note, numbers: dict[int, int]) -> Note:
