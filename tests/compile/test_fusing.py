@@ -3,6 +3,11 @@ to the truth; `fused_patterns.py` has what is compiled."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,3 +104,41 @@ def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> Non
         least = least_bytes([x for x in inputs if x not in table] if not table else
                             [inputs[0], *inputs[2:]], outs)  # fmt: skip
         assert 0 < sum(moved) - sum(least_bytes([x], []) for x in table) <= 1.1 * least, name
+
+
+@pytest.mark.compile
+def test_kernels_compile_for_real_gpus() -> None:
+    """At sizes of real models, for all GPUs that are sold; without spilled registers on sm_90.  In
+    a process of its own: its device discards launches."""
+    device = "discard_launches=1,poison=0,memory=512G"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.compile.fused_targets"], capture_output=True, text=True,
+        env=os.environ | {"TRITORCH_SIMULATE_CUDA": device}, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kernels"] >= 18 and len(found["compiled"]) == 6 * found["kernels"]
+    assert [row for row in found["compiled"] if row[1] == 90 and row[2]] == []
+    assert sum(row[2] for row in found["compiled"]) <= 64  # bytes that are spilled on others
+
+
+@pytest.mark.compile
+def test_exact_kernels_and_eager_ones_contract_nothing() -> None:
+    """A product and a sum stay two roundings: no `fma` in the machine code's PTX."""
+    from tritorch._triton import interpret
+
+    x, y = torch.randn(4, 64, device="cuda"), torch.randn(4, 64, device="cuda")
+    found: dict[bool, list[str]] = {}
+    for exact in (True, False):
+        work: list[Any] = []
+        interpret.on_compile = lambda simulated, work=work: work.append(simulated.work)
+        try:
+            fast = torch.compile(lambda x, y: x * y + 2.5, mode="exact" if exact else None)
+            for _ in range(RUNS):
+                fast(x, y)
+        finally:
+            interpret.on_compile = None
+        found[exact] = [each.compile(90).asm["ptx"] for each in work if "fused" in each.name]
+        assert found[exact]
+    assert not any("fma." in ptx for ptx in found[True])
+    assert all("fma." in ptx for ptx in found[False])

@@ -63,11 +63,18 @@ def _loader() -> Callable[[cache.Entry, int], tuple[_C.Launcher, int, Any] | Non
     return load if load is not None or _C.is_simulated() else _load
 
 
+# Options of kernels of one pointwise operator: each operation rounds by itself, as on the CPU and
+# in kernels that are written for several operators in mode "exact".
+_ROUNDING = {"enable_fp_fusion": False}
+_ROUND = ("pointwise.map", "foreach.apply")
+
+
 class _Source:
     """A jit function, imported when something has to be compiled."""
 
     def __init__(self, name: str, find: Callable[[], Any], kinds: tuple[int, ...]) -> None:
         self.name, self.find, self.kinds = name, find, kinds
+        self.options = _ROUNDING if name.startswith(_ROUND) else {}
 
     def key(self, args: tuple[Any, ...], options: dict[str, Any]) -> str | None:
         """What a launch is compiled to, on disk; None if it has no key."""
@@ -82,6 +89,7 @@ class _Source:
         self, device: int, args: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[_C.Launcher, int, Any]:
         """What launches with such arguments: (launcher, CUfunction, what they live in)."""
+        options = options | self.options
         key = self.key(args, options)
         target = keys.capability(device)
         loader = _loader()
