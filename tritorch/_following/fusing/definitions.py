@@ -139,7 +139,9 @@ def _viewed(note: Note, forms: Sequence[Form]) -> Definition | None:
 
 
 def _cast(note: Note, forms: Sequence[Form]) -> Definition | None:
-    return _of("cast", note, forms)
+    """None if it goes to a device that is named: that may be another one."""
+    params = dict(zip(note.op.params, note.params))
+    return None if params.get("device") is not None else _of("cast", note, forms)
 
 
 def _cat(note: Note, forms: Sequence[Form]) -> Definition | None:

@@ -92,7 +92,7 @@ class Group:
         if d.kind == "rows":
             return inside is None if i == 0 else at is not None and self._tables(d)
         if d.kind == "pick":
-            return at is not None and (i == 0 or spaces.columns(form.shape, rows) == 1)
+            return rows > 1 and at is not None and (i == 0 or spaces.columns(form.shape, rows) == 1)
         if d.kind == "view":
             offset, strides = d.what
             return inside is not None and (
