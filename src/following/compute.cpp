@@ -155,7 +155,10 @@ bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>
   if (plans.size() >= kMostPlans) return run_plainly(r, steps, values);
   Ref plan = ask_python(r, steps, values, held, compute_handler);
   if (!plan) return false;
-  plans.push_back({steps.front(), held, std::move(shared), std::move(plan)});
+  const bool known = std::ranges::any_of(plans, [&](const Plan& each) {
+    return each.first == steps.front() && each.held == held && each.shared == shared;
+  });  // another thread has found one meanwhile
+  if (!known) plans.push_back({steps.front(), held, std::move(shared), std::move(plan)});
   return true;
 }
 
@@ -225,6 +228,7 @@ bool compute(Region* r) {
 }
 
 bool settle_all() {
+  if (held_back) return true;
   std::vector<Ref> found;  // while one is computed, others come and go
   for (Region* r : regions)
     if (!r->steps->empty() || r->computing)

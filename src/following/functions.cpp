@@ -81,6 +81,13 @@ PyObject* unfollow(PyObject*, PyObject* by) {
   Py_RETURN_NONE;
 }
 
+// hold_back(by): this thread settles nothing while the sum is not 0
+PyObject* hold_back(PyObject*, PyObject* by) {
+  held_back += static_cast<int>(PyLong_AsLong(by));
+  if (PyErr_Occurred()) return nullptr;
+  Py_RETURN_NONE;
+}
+
 PyObject* tensor_is_lazy(PyObject*, PyObject* object) {
   Tensor* t = as_tensor(object);
   return PyBool_FromLong(t && is_lazy(t));
@@ -98,6 +105,7 @@ PyMethodDef functions[] = {
      "Whether one of these tensors waited; it is computed now."},
     {"become", TRITORCH_FASTCALL(tensor_become), nullptr},
     {"unfollow", unfollow, METH_O, "Counts the reasons for which this thread follows nothing."},
+    {"hold_back", hold_back, METH_O, "Counts the reasons for which this thread settles nothing."},
     {"is_lazy", tensor_is_lazy, METH_O, "Whether a tensor waits to be computed."},
     {"set_following_handlers", set_following_handlers, METH_VARARGS,
      "(missing, describing, ambient, computing)"},

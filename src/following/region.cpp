@@ -15,6 +15,7 @@ PyObject* compute_handler = nullptr;
 unsigned long long ambient_epoch = 1;
 std::vector<Region*> regions;
 thread_local int unfollowed = 0;
+thread_local int held_back = 0;
 int waiting = 0;
 
 long ambient_now() {
@@ -441,7 +442,7 @@ PyType_Spec region_spec = {"tritorch._C.Region", sizeof(Region), 0,
 }  // namespace
 
 bool follows(Region* r) {
-  wait_for_others(r);  // what it has computed is half there
+  if (r->computing && !held_back) wait_while_computed(r);  // what it has computed is half there
   return r->busy == 0 && !r->eager && *r->unfollowed == 0;
 }
 

@@ -31,7 +31,8 @@ bool is_overheard(const Region* r);
 PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names);
 
 // Computes what waits in any thread, and waits for what another one computes: somebody is about to
-// do what nobody follows.  False with a Python error set on failure.
+// do what nobody follows.  Not in a thread that is held back.  False with a Python error set on
+// failure.
 extern int waiting;  // how many regions have something that waits, or is computed
 bool settle_all();
 inline bool settled() { return waiting == 0 || settle_all(); }

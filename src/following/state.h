@@ -16,6 +16,7 @@ extern PyObject* compute_handler;   // computes what waits, and says how to do s
 extern unsigned long long ambient_epoch;  // changes with what is set in Python
 extern std::vector<Region*> regions;      // all that run
 extern thread_local int unfollowed;       // reasons for which a thread follows nothing
+extern thread_local int held_back;        // and those for which it computes nothing that waits
 
 // ---- the trie -----------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ import pytest
 
 import tritorch as torch
 from tritorch import _C
+from tritorch._following import symbols
+from tritorch._following.calls import filing
 
 THREADS, CALLS = 4, 25
 
@@ -38,7 +40,7 @@ def _in_threads(*works: Callable[[], Any]) -> list[Any]:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(works))]
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(works))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -252,6 +254,60 @@ def test_threads_that_compute_and_settle_do_not_wait_for_each_other() -> None:
 
         calls = [_computing(work) for _ in range(count)]
         assert _in_threads(*calls) == [[3, 3]] * count
+
+
+def test_who_makes_calls_with_symbols_waits_for_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread computes, and waits for the symbols itself."""
+    held, computing = threading.Event(), threading.Event()
+    with_values = symbols.Known.with_values
+
+    def noted(*args: Any) -> Any:
+        computing.set()
+        return with_values(*args)
+
+    compiled = torch.compile(lambda x: x * 2 + 1)
+    compiled(torch.ones(2))  # recorded, plain
+
+    def compute() -> Any:
+        assert held.wait(30)
+        monkeypatch.setattr(symbols.Known, "with_values", noted)
+        return compiled(torch.ones(2)).tolist()
+
+    def describe() -> Any:
+        with filing:
+            held.set()
+            assert computing.wait(30)
+            torch.empty(2, device="meta").add_(1)  # asks for all before it, where there is memory
+            return "described"
+
+    assert _in_threads(compute, describe) == [[3, 3], "described"]
+
+
+def test_who_makes_calls_with_symbols_computes_nothing_else() -> None:
+    """The symbols have the values of one run: what waits elsewhere would be given others."""
+    waiting, described = threading.Event(), threading.Event()
+    left: list[int] = []
+
+    @torch.compile
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        if left:
+            waiting.set()
+            assert described.wait(30)
+            left.append(_C.current_region().waits)
+        return y + 1
+
+    function(torch.ones(2))  # recorded, plain
+    left.append(0)
+
+    def describe() -> None:
+        assert waiting.wait(30)
+        with filing:
+            torch.empty(2, device="meta").add_(1)
+        described.set()
+
+    assert _in_threads(lambda: function(torch.ones(2)).tolist(), describe)[0] == [3, 3]
+    assert left == [0, 1]
 
 
 def test_a_tensor_that_another_region_has_met_may_die() -> None:

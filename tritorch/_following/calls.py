@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tritorch import _C
 from tritorch.core import locks
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
@@ -53,7 +54,26 @@ class Reason(NamedTuple):
         return self.text
 
 
-filing = locks.rlock()  # held while a call is written down: other threads read what is known
+class _Filing:
+    """Held while a call is written down, or made with symbols: other threads read what is known,
+    and a function's symbols have the values of one run at a time.
+
+    Whoever computes a region may wait for it, so who holds it neither waits for them nor computes
+    what waits.  Nor is there a reason to: calls that are made meanwhile touch no memory."""
+
+    def __init__(self) -> None:
+        self.lock = locks.rlock()
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        _C.hold_back(1)
+
+    def __exit__(self, *error: object) -> None:
+        _C.hold_back(-1)
+        self.lock.release()
+
+
+filing = _Filing()
 
 
 Layout = tuple[tuple[Any, ...], tuple[Any, ...]]  # sizes and strides, of which some are symbols

@@ -385,7 +385,7 @@ def first(
             other.number(twins[slot]._array)
         with region.follower.known.with_values(path, region.numbers, steps[-1]), noting(other.note):
             run_described(steps, twins, path.symbols)
-        require_same_calls(tape, other)
+            require_same_calls(tape, other)  # while symbols have this run's values
         written = _written(versions, tensors)
         described_held = describe_held(held, tensors, given_tensors, tape)
         if not path.symbols:

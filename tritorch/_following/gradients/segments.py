@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
 from tritorch._following import ambient, counts, described, plans
+from tritorch._following.calls import filing
 from tritorch._following.gradients.below import (
     Arrivals,
     kept_below,
@@ -272,17 +273,20 @@ class Segment:
             with draft.known.with_values(self.path, numbers, self.steps[-1]):
                 self._require_same(tape, other, twins, grads)
             found_open = varying(tape, other, self.path)
-            if not self.backwards:
-                draft.varying = found_open.named(draft.names, seen)
-                if self.path.symbols:
-                    draft.held = plans.with_open_steps(draft.held, twins, self.path)
             watched = {slot for x, g in zip(self.watched, grads) if g is not None for slot in x}
-            backward = Backward(
-                tape, split, seen, grads, found, found_open, self.making, draft, watched, part
-            )
-            backward.saved += draft.compute_early(backward.early, backward.forms)
-            draft.fit(backward.saved)
-            self.backwards.append(backward)
+            with filing:  # other threads make a program of all of this, or of nothing
+                if draft.planned:
+                    return
+                if not self.backwards:
+                    draft.varying = found_open.named(draft.names, seen)
+                    if self.path.symbols:
+                        draft.held = plans.with_open_steps(draft.held, twins, self.path)
+                backward = Backward(
+                    tape, split, seen, grads, found, found_open, self.making, draft, watched, part
+                )
+                backward.saved += draft.compute_early(backward.early, backward.forms)
+                draft.fit(backward.saved)
+                self.backwards.append(backward)
         except Exception as error:
             if not self.backwards:  # what others ask for besides is found by the calls
                 said = str(error) if isinstance(error, Unfit) else ""
@@ -438,10 +442,11 @@ class Backward:
             calls = [plans.checked(call, values, forms) for call in self.calls]
             known, given = self.varying.fixed(forms), self.inputs
             calls = improved(calls, known, given, self.kept, self.making.fusing)
-            self.program, places = plans.ordered(
+            program, places = plans.ordered(
                 calls, self.inputs, self.kept, self.varying, self.making.graphs
             )
             self.places = [[places[number] for number in each] for each in self.results]
+            self.program = program  # last: another thread may look
             found = [[values[number] for number in each] for each in self.results]
         else:
             values = self.program.run(numbers, *saved, *grads)

@@ -28,6 +28,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._following import counts, plans
+from tritorch._following.calls import filing
 from tritorch._following.gradients.below import leaf_twin, shared_nodes, within
 from tritorch._following.gradients.nodes import Graph, Run, new_node
 from tritorch._following.gradients.segments import Segment
@@ -95,7 +96,8 @@ class Draft(plans.Draft):
             for step in steps:
                 step.run(region, tensors)
             return self, self.latest  # the calls are made natively until another pass begins
-        self.planned = True
+        with filing:  # what was begun to be learned in another thread is part of it
+            self.planned = True
         return super().__call__(region, steps, tensors, held)
 
     def finish(self) -> Any:
