@@ -99,3 +99,38 @@ def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> Non
         least = least_bytes([x for x in inputs if x not in table] if not table else
                             [inputs[0], *inputs[2:]], outs)  # fmt: skip
         assert 0 < sum(moved) - sum(least_bytes([x], []) for x in table) <= 1.1 * least, name
+
+
+# ---- programs that were told from eager's once
+
+
+def _kept_beside_others(x: Any, y: Any) -> list[Any]:
+    """Values of other columns stay in memory: no kernel can leave all of them."""
+    a, b = x * 2, y * 2
+    c = a * b
+    return [a, b, c.sum(), (c + 1).sum(0, True) + 1]
+
+
+def _views_of_kept(x: Any, y: Any) -> list[Any]:
+    a, b = x * 2, y * 2
+    c = a * b
+    return [a, b, c.sum(), c.reshape(-1).sum(), (c + 1).t().cumsum(0)]
+
+
+def _more_results_than_a_kernel_has(x: Any, y: Any) -> list[Any]:
+    return [(x * i).sum() for i in range(90)]
+
+
+MENDED = (_kept_beside_others, _views_of_kept, _more_results_than_a_kernel_has)
+
+
+@pytest.mark.parametrize("mode", [None, "exact"])
+@pytest.mark.parametrize("run", MENDED, ids=lambda run: run.__name__.strip("_"))
+def test_programs(run: Any, mode: str | None) -> None:
+    torch.manual_seed(3)
+    inputs = [torch.randn(5, 1, device="cuda"), torch.randn(7, device="cuda")]
+    expected, fast = run(*inputs), torch.compile(run, mode=mode)
+    for _ in range(RUNS):
+        found = fast(*inputs)
+    for x, y in zip(found, expected, strict=True):
+        assert x.equal(y) if mode else torch.allclose(x, y, 1e-5, 1e-5, equal_nan=True)
