@@ -121,7 +121,34 @@ def _more_results_than_a_kernel_has(x: Any, y: Any) -> list[Any]:
     return [(x * i).sum() for i in range(90)]
 
 
-MENDED = (_kept_beside_others, _views_of_kept, _more_results_than_a_kernel_has)
+def _product_read_transposed(x: Any, y: Any) -> list[Any]:
+    z = (x + y[:5]).cumsum(0)
+    return [z + (x @ y[None, :5]).t()]
+
+
+def _product_of_one_row(x: Any, y: Any) -> list[Any]:
+    a, b = x.t() @ (x * y[:2]), x @ y[None, :1]
+    return [a * 2, (a * 2 + 3).relu(), b * 2, (b + 1).relu(), b]
+
+
+def _product_of_one_element(x: Any, y: Any) -> list[Any]:
+    a = torch.dot(y, y * 2)
+    return [a * 2, (a * 3).relu(), a]
+
+
+def _one_element_for_all(x: Any, y: Any) -> list[Any]:
+    a = y * 2
+    return [a[1:2] * y, torch.cat([a[2:3], a[:1], y]), (a[3:4] + x).sum(0)]
+
+
+def _edges(x: Any, y: Any) -> list[Any]:
+    return [*torch.gradient(y * 2)]
+
+
+MENDED = (
+    _kept_beside_others, _views_of_kept, _more_results_than_a_kernel_has, _product_read_transposed,
+    _product_of_one_row, _product_of_one_element, _one_element_for_all, _edges,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", [None, "exact"])

@@ -172,8 +172,9 @@ class _Source:
             if along.is_still and self.tiled and along.offset == 0:
                 return self.row_place
             text = along.at(place.col)
-            if not along.is_still:
-                text = self.line("at", text, dtypes.int32).text
+            if along.is_still:  # of the same shape as masks are
+                text = f"{place.col} * 0 + {text}"
+            text = self.line("at", text, dtypes.int32).text
             columns = along.offset + sum((n - 1) * s for n, s in along.dims) + 1
             return place._replace(col=text, columns=columns, plain=False)
         return place
@@ -534,7 +535,10 @@ class _Source:
         if not self.tiled and spaces.columns(d.shape, 1) == 1:
             mask = "at < 1"
         at = " + ".join(terms)
-        if len(terms) == 1:  # one element: a block of it
+        if self.product >= 0:  # a block of the product's shape, even of one row or column
+            at = f"{pointer} + row * {self.group.columns} + col"
+            mask = self.masked(place, True, True)
+        elif len(terms) == 1:  # one element: a block of it
             at = f"{at} + tl.zeros([1, 1], tl.int32)" if self.tiled else f"{at} + at"
         options = f", mask={mask}" if mask else ""
         self.function("convert", "copy")
