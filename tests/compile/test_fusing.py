@@ -161,10 +161,16 @@ def _rows_of_one_joined(x: Any, y: Any) -> list[Any]:
     return [torch.cat([z.sum(-1, True) * 2]) + z.amax(-1, True)]
 
 
+def _columns_of_one_row(x: Any, y: Any) -> list[Any]:
+    z = y[None] * 2
+    return [z, z.sum(-1), z.sum(0) + 1, y[None].sum(0, True) + 1]
+
+
 MENDED = (
     _kept_beside_others, _views_of_kept, _more_results_than_a_kernel_has, _product_read_transposed,
     _product_of_one_row, _product_of_one_element, _one_element_for_all, _edges,
     _elements_of_rows_that_are_summed, _dropout_of_a_part_of_rows, _rows_of_one_joined,
+    _columns_of_one_row,
 )  # fmt: skip
 
 
