@@ -25,9 +25,9 @@ def spread(x, row, col):
 @triton.jit
 def whole_row(x, mask, IDENTITY: tl.constexpr):
     """A tile without what lies outside of its rows."""
-    if mask is None:
-        return x
-    return tl.where(mask, x, tl.full(x.shape, IDENTITY, x.dtype))
+    if mask is not None:
+        x = tl.where(mask, x, tl.full(x.shape, IDENTITY, x.dtype))
+    return x
 
 
 @triton.jit

@@ -7,8 +7,14 @@
 torch==2.13.0 (CPU) is needed beside tritorch, whose samples it gives.  For each sample the operator
 runs in a compiled function of its own, called four times, and what it gives, its strides and its
 gradients must be those of a plain call.  With `--together` an operator has one compiled function
-for all its samples, so that sizes and numbers differ from call to call.  Reported, too: which calls
-were barriers (they cannot wait for the end of the function), and why.
+for all its samples, so that sizes and numbers differ from call to call.  With `--between` it stands
+between pointwise calls and sums, with which a kernel may join it.  Reported, too: which calls were
+barriers (they cannot wait for the end of the function), and why.
+
+On a GPU, or the simulated one (`TRITORCH_SIMULATE_CUDA=1`), kernels are written:
+
+    python tools/compare_compiled.py --device cuda --exact --between
+    python tools/compare_compiled.py --device cuda --near 1e-4 --between
 """
 
 from __future__ import annotations
@@ -22,6 +28,8 @@ import sys
 import warnings
 from typing import Any
 
+import numpy as np
+
 CALLS = 4
 
 
@@ -32,11 +40,56 @@ def dense(tensor: Any) -> Any:
 
 def bits(tensor: Any) -> Any:
     """What two equal tensors agree in."""
-    array = dense(tensor.detach()).cpu()._array
+    array = dense(tensor.detach()).cpu()
     return (
         tuple(tensor.shape), str(tensor.dtype), dense(tensor).stride(), tensor.requires_grad,
-        array.tobytes(),
+        array._array.tobytes(), array,
     )  # fmt: skip
+
+
+def alike(one: Any, other: Any, near: float) -> bool:
+    """Whether two things that calls gave are the same; floats may be near each other."""
+    if not isinstance(one, tuple) or not isinstance(other, tuple):
+        return bool(one == other)
+    if one[:4] != other[:4] or one[4] == other[4]:
+        return one[:4] == other[:4]
+    if not near or not (one[5].is_floating_point() or one[5].is_complex()):
+        return False
+    a, b = (np.asarray(x[5].double() if x[5].is_floating_point() else x[5]) for x in (one, other))
+    largest = np.abs(a[np.isfinite(a)]).max(initial=1.0)
+    return np.allclose(a, b, near, near * largest, equal_nan=True)
+
+
+def same(one: list[Any], other: list[Any], near: float) -> bool:
+    """Whether two outcomes are the same."""
+    return len(one) == len(other) and all(alike(a, b, near) for a, b in zip(one, other))
+
+
+def between(lib: Any, function: Any) -> Any:
+    """The function between pointwise calls that change no value, and sums."""
+
+    def before(x: Any) -> Any:
+        if isinstance(x, (tuple, list)) and not hasattr(x, "_fields"):
+            return type(x)(before(each) for each in x)
+        return x * 2 * 0.5 if _is_float(lib, x) else x
+
+    def after(x: Any) -> list[Any]:
+        if not _is_float(lib, x):
+            return [x]
+        doubled = x * 2
+        return [doubled * 0.5, doubled.sum(-1) if x.dim() else doubled.relu(), x.sum(0, True) + 1
+                if x.dim() else x]  # fmt: skip
+
+    def call(*args: Any, **kwargs: Any) -> list[Any]:
+        results = flat(function(*map(before, args), **kwargs), lib.Tensor)
+        return [y for x in results for y in after(x)]
+
+    return call
+
+
+def _is_float(lib: Any, x: Any) -> bool:
+    """Whether a value is a dense tensor of floats."""
+    return isinstance(x, lib.Tensor) and x.is_floating_point() and dense(x) is x
 
 
 def flat(value: Any, tensor_type: type) -> list[Any]:
@@ -75,6 +128,11 @@ def is_leaf(lib: Any, value: Any) -> bool:
     return isinstance(value, lib.Tensor) and value.requires_grad
 
 
+def shown(found: list[Any]) -> str:
+    """An outcome, in short."""
+    return str([x[5] if isinstance(x, tuple) else x for x in found])[:600]
+
+
 def runs(op: Any, sample: Any) -> bool:
     """Whether PyTorch takes a sample."""
     import torch
@@ -102,6 +160,11 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=4, help="samples of an operator")
     parser.add_argument("--no-grad", action="store_true", help="inputs that want no gradient")
     parser.add_argument("--together", action="store_true", help="one function for all samples")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--exact", action="store_true", help="as mode='exact' compiles")
+    parser.add_argument("--near", type=float, default=0.0, help="how near floats have to be")
+    parser.add_argument("--between", action="store_true", help="pointwise calls around each call")
     parser.add_argument("-v", action="store_true", help="each barrier")
     options = parser.parse_args()
     sys.path.insert(0, options.scripts)
@@ -111,9 +174,11 @@ def main() -> int:
 
     import tritorch
     from tritorch._following import counts
+    from tritorch._following.plans import Making
     from tritorch._following.regions import Follower, Options
 
-    bridge = opinfo.Bridge("tritorch", "cpu")
+    making = Making(fusing="exact" if options.exact else "default")
+    bridge = opinfo.Bridge("tritorch", options.device)
     calls, opened, differ, barriers = 0, 0, collections.Counter[str](), collections.Counter[str]()
     for op in opinfo.op_db:
         if not re.search(options.ops, op.name) or opinfo.NOT_OURS.search(op.name):
@@ -123,18 +188,27 @@ def main() -> int:
         function = bridge.function(op)
         if function is None:
             continue
+        if options.between:
+            function = between(tritorch, function)
         wants = op.supports_autograd and not options.no_grad
-        samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=wants))
+        dtype = getattr(torch, options.dtype)
+        if dtype not in op.dtypes:
+            continue
+        wants = wants and dtype.is_floating_point
+        samples = list(op.sample_inputs("cpu", dtype, requires_grad=wants))
         name = f"{op.name} {op.variant_test_name}".strip()
-        follow = lambda f=function: Follower(lambda *a, **k: f(*a, **k), Options())
+        follow = lambda f=function: Follower(lambda *a, **k: f(*a, **k), Options(making=making))
         valid = [each for each in samples[: options.limit] if runs(op, each)]
         plain = [outcome(tritorch, function, each, bridge) for each in valid]
         followers = [follow()] * len(valid) if options.together else [follow() for _ in valid]
         for _ in range(CALLS):
             for sample, expected, compiled in zip(valid, plain, followers, strict=True):
                 calls += 1
-                if outcome(tritorch, compiled, sample, bridge) != expected:
+                found = outcome(tritorch, compiled, sample, bridge)
+                if not same(expected, found, options.near):
                     differ[name] += 1
+                    if options.v and differ[name] == 1:
+                        print(f"{name}: {shown(expected)}\n  compiled: {shown(found)}", flush=True)
         for step in (step for compiled in {*followers} for step in steps(compiled.trie)):
             opened += step.call.opened is not None and bool(step.call.opened.symbols)
             if step.barrier:

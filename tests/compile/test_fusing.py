@@ -143,3 +143,90 @@ def test_exact_kernels_and_eager_ones_contract_nothing() -> None:
         assert found[exact]
     assert not any("fma." in ptx for ptx in found[True])
     assert all("fma." in ptx for ptx in found[False])
+
+
+# ---- programs that were told from eager's once
+
+
+def _kept_beside_others(x: Any, y: Any) -> list[Any]:
+    """Values of other columns stay in memory: no kernel can leave all of them."""
+    a, b = x * 2, y * 2
+    c = a * b
+    return [a, b, c.sum(), (c + 1).sum(0, True) + 1]
+
+
+def _views_of_kept(x: Any, y: Any) -> list[Any]:
+    a, b = x * 2, y * 2
+    c = a * b
+    return [a, b, c.sum(), c.reshape(-1).sum(), (c + 1).t().cumsum(0)]
+
+
+def _more_results_than_a_kernel_has(x: Any, y: Any) -> list[Any]:
+    return [(x * i).sum() for i in range(90)]
+
+
+def _product_read_transposed(x: Any, y: Any) -> list[Any]:
+    z = (x + y[:5]).cumsum(0)
+    return [z + (x @ y[None, :5]).t()]
+
+
+def _product_of_one_row(x: Any, y: Any) -> list[Any]:
+    a, b = x.t() @ (x * y[:2]), x @ y[None, :1]
+    return [a * 2, (a * 2 + 3).relu(), b * 2, (b + 1).relu(), b]
+
+
+def _product_of_one_element(x: Any, y: Any) -> list[Any]:
+    a = torch.dot(y, y * 2)
+    return [a * 2, (a * 3).relu(), a]
+
+
+def _one_element_for_all(x: Any, y: Any) -> list[Any]:
+    a = y * 2
+    return [a[1:2] * y, torch.cat([a[2:3], a[:1], y]), (a[3:4] + x).sum(0)]
+
+
+def _edges(x: Any, y: Any) -> list[Any]:
+    return [*torch.gradient(y * 2)]
+
+
+def _elements_of_rows_that_are_summed(x: Any, y: Any) -> list[Any]:
+    z = x * y * 2
+    return [z[:, 2:3] - z.sum(-1, True), z[:, 3] * z.mean(-1), z[:, -1:] * z.softmax(-1)]
+
+
+def _dropout_of_a_part_of_rows(x: Any, y: Any) -> list[Any]:
+    z = x * y * 2
+    dropped = torch.nn.functional.dropout
+    return [dropped(z[:, :1], 0.5) * z.softmax(-1), dropped(z.sum(-1), 0.3) + z.mean(-1)]
+
+
+def _rows_of_one_joined(x: Any, y: Any) -> list[Any]:
+    z = x * y * 2
+    return [torch.cat([z.sum(-1, True) * 2]) + z.amax(-1, True)]
+
+
+def _columns_of_one_row(x: Any, y: Any) -> list[Any]:
+    z = y[None] * 2
+    return [z, z.sum(-1), z.sum(0) + 1, y[None].sum(0, True) + 1]
+
+
+MENDED = (
+    _kept_beside_others, _views_of_kept, _more_results_than_a_kernel_has, _product_read_transposed,
+    _product_of_one_row, _product_of_one_element, _one_element_for_all, _edges,
+    _elements_of_rows_that_are_summed, _dropout_of_a_part_of_rows, _rows_of_one_joined,
+    _columns_of_one_row,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", [None, "exact"])
+@pytest.mark.parametrize("run", MENDED, ids=lambda run: run.__name__.strip("_"))
+def test_programs(run: Any, mode: str | None) -> None:
+    torch.manual_seed(3)
+    inputs = [torch.randn(5, 1, device="cuda"), torch.randn(7, device="cuda")]
+    fast = torch.compile(run, mode=mode)
+    for function in (run, *[fast] * RUNS):
+        torch.manual_seed(5)
+        found = function(*inputs)
+        expected = found if function is run else expected
+    for x, y in zip(found, expected, strict=True):
+        assert x.equal(y) if mode else torch.allclose(x, y, 1e-5, 1e-5, equal_nan=True)

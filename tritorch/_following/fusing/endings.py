@@ -65,11 +65,15 @@ def _is_loop(d: Definition) -> bool:
 
 def _is_straight(group: Group, product: int) -> bool:
     """Whether the product is read in the places in which it is computed alone."""
+    size = math.prod(group.forms[product].shape)
     for d in group.definitions:
         for x in d.operands:
             if type(x) is not Value or group.roots.get(x.number, x.number) != product:
                 continue
-            if d.kind == "view" or math.prod(d.shape) != math.prod(group.forms[product].shape):
+            form = group.forms[x.number]  # of the product, or of a view of it
+            if d.kind == "view" or not math.prod(d.shape) == math.prod(form.shape) == size:
+                return False
+            if not is_dense_row_major(form):
                 return False
     return True
 

@@ -78,17 +78,25 @@ class Grouping:
         for unit in [*self.units]:  # those whose siblings came later
             if unit.group is not None and len(unit.members) == 1 and unit in self.units:
                 self._join(unit.members[0], len(self.items))
-        unfit = [n for u in self.units if u.group for n in u.group.unfit(self.read_of(u))]
-        self.alone |= set(unfit)
+        unfit = [u for u in self.units if u.group and not u.group.fits(self.read_of(u))]
         if unfit:
+            self._separate(unfit)
             return []
-        for unit in self.units:
-            if unit.group is not None and not unit.group.fits(self.read_of(unit)):
-                raise AssertionError("a kernel cannot be written")
         for unit in [*self.units]:
             if unit.group is not None:
                 self._end(unit)
         return self._ordered()
+
+    def _separate(self, units: Sequence[_Unit]) -> None:
+        """Adds to `alone` what kernels have to leave in memory and cannot."""
+        found: set[int] = set()
+        for unit in units:
+            assert unit.group is not None
+            own = set(unit.group.unfit(self.read_of(unit))) - self.alone
+            # If those were known, others were not when they joined.
+            found |= own or {n for m in unit.members for n in self.items[m].results}
+        assert not found <= self.alone, "a kernel cannot be written"
+        self.alone |= found
 
     # ---- dependence
 

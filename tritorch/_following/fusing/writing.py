@@ -172,10 +172,13 @@ class _Source:
             if along.is_still and self.tiled and along.offset == 0:
                 return self.row_place
             text = along.at(place.col)
-            if not along.is_still:
-                text = self.line("at", text, dtypes.int32).text
+            if along.is_still:  # of the same shape as masks are
+                text = f"{place.col} * 0 + {text}"
+            text = self.line("at", text, dtypes.int32).text
             columns = along.offset + sum((n - 1) * s for n, s in along.dims) + 1
             return place._replace(col=text, columns=columns, plain=False)
+        if along.offset:  # of a row, an element that is not its first
+            return place._replace(col=str(along.offset), columns=along.offset + 1, plain=False)
         return place
 
     def masked(self, place: Place, by_row: bool, by_col: bool) -> str:
@@ -348,6 +351,8 @@ class _Source:
         inner = math.prod(d.shape[dim + 1 :])
         whole, size, first = d.shape[dim] * inner, form.shape[dim] * inner, start * inner
         several = math.prod(d.shape[at:dim]) > 1
+        if not place.col:  # of a row of one element
+            place = place._replace(col="row * 0", plain=False)
         within = place.col
         if several:
             within = self.line("within", f"{place.col} % {whole}", dtypes.int32).text
@@ -420,8 +425,9 @@ class _Source:
         self.function("constant", "fused")
         drawn = [self.number(each.number, None) if type(each) is Value else repr(each)
                  for each in (seed, offset)]  # fmt: skip
-        columns = self.group.columns
-        if self.product < 0 and place.plain and (not self.tiled or columns % 4 == 0):
+        columns = spaces.columns(d.shape, self.group.rows) or 1
+        whole = place.plain and columns == self.group.columns
+        if self.product < 0 and whole and (not self.tiled or columns % 4 == 0):
             four = (
                 f"row * {columns // 4} + tl.arange(0, WIDTH // 4)[None, :]" if self.tiled
                 else "tl.program_id(0) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)"
@@ -429,7 +435,7 @@ class _Source:
             call, first = "kept_of_four", four
         else:
             call = "kept_each"
-            first = f"row * {columns} + {place.col}" if self.tiled else place.col
+            first = f"row * {columns} + {place.col or 0}" if self.tiled else place.col
         self.function(call, "fused")
         kept = self.line("kept", f"{call}({first}, {', '.join(drawn)}, {p})", dtypes.bool_)
         self.function("dropped", "fused")
@@ -438,12 +444,14 @@ class _Source:
 
     def _iota(self, d: Definition, place: Place) -> Word:
         start, step = d.what
+        columns = spaces.columns(d.shape, self.group.rows)
         text = place.col or "0"
+        text = text if self.group.rows == 1 else f"(row * {columns} + {text})"
         text = text if step == 1 else f"{text} * {step}"
         text = text if start == 0 else f"{text} + {start}"
         self.function("convert", "copy")
         word = self.line("iota", f"convert({text}, {type_text(held(d.dtype))})", held(d.dtype))
-        return word._replace(by_row=False, by_col=True)
+        return word._replace(by_row=self.tiled, by_col=True)
 
     def _tile(self, d: Definition, kind: Dtype) -> str:
         """All of a row of what is reduced."""
@@ -534,7 +542,10 @@ class _Source:
         if not self.tiled and spaces.columns(d.shape, 1) == 1:
             mask = "at < 1"
         at = " + ".join(terms)
-        if len(terms) == 1:  # one element: a block of it
+        if self.product >= 0:  # a block of the product's shape, even of one row or column
+            at = f"{pointer} + row * {self.group.columns} + col"
+            mask = self.masked(place, True, True)
+        elif len(terms) == 1:  # one element: a block of it
             at = f"{at} + tl.zeros([1, 1], tl.int32)" if self.tiled else f"{at} + at"
         options = f", mask={mask}" if mask else ""
         self.function("convert", "copy")
