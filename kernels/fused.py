@@ -26,8 +26,10 @@ def spread(x, row, col):
 def whole_row(x, mask, IDENTITY: tl.constexpr):
     """A tile without what lies outside of its rows."""
     if mask is None:
-        return x
-    return tl.where(mask, x, tl.full(x.shape, IDENTITY, x.dtype))
+        whole = x
+    else:
+        whole = tl.where(mask, x, tl.full(x.shape, IDENTITY, x.dtype))
+    return whole
 
 
 @triton.jit
