@@ -3,12 +3,14 @@ to the truth; `fused_patterns.py` has what is compiled."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tritorch as torch
+import tritorch.nn.functional as F
 from tritorch import _C
 from tritorch._following.fusing import groups, kernels
 
@@ -126,3 +128,60 @@ def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> Non
         least = least_bytes([x for x in inputs if x not in table] if not table else
                             [inputs[0], *inputs[2:]], outs)  # fmt: skip
         assert 0 < sum(moved) - sum(least_bytes([x], []) for x in table) <= 1.1 * least, name
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sources of the kernels that are written."""
+    found: list[str] = []
+    init = kernels.Fused.__init__
+    monkeypatch.setattr(
+        kernels.Fused, "__init__",
+        lambda self, *a: (init(self, *a), found.append(self.kernel.source))[0],
+    )  # fmt: skip
+    return found
+
+
+def _images(*names: str) -> list[Any]:
+    torch.manual_seed(1)
+    last = torch.channels_last
+    made = {
+        "x": torch.randn(2, 8, 5, 7, device="cuda").to(memory_format=last),
+        "y": torch.randn(2, 8, 5, 7, device="cuda").to(memory_format=last),
+        "rows": torch.randn(2, 8, 5, 7, device="cuda"),
+        "each": torch.rand(8, 1, 1, device="cuda") + 0.5,
+        "channel": torch.rand(8, device="cuda") + 0.5,
+        "pair": torch.randn(2, 8, device="cuda"),
+    }
+    return [made[name] for name in names]
+
+
+def _normed(x: Any, y: Any, each: Any) -> Any:
+    return F.relu(F.batch_norm(x, each, each, each, each) + y)
+
+
+IMAGES: dict[str, tuple[Any, list[str], int]] = {  # and how many arrays are not read in order
+    "scaled": (lambda x, y, b: F.relu(x * b + y), ["x", "y", "each"], 0),
+    "normed": (_normed, ["x", "y", "channel"], 0),
+    "gated": (lambda x, s: F.relu(x) * torch.sigmoid(s)[:, :, None, None], ["x", "pair"], 0),
+    "mixed": (lambda x, y, z: x * y + z, ["x", "y", "rows"], 1),
+    "turned": (lambda x, y: x.permute(2, 3, 0, 1).exp() + y.permute(2, 3, 0, 1), ["x", "y"], 0),
+    "plain": (lambda z, b: (z * b).exp(), ["rows", "each"], 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_elements_are_counted_as_they_lie(name: str, sources: list[str]) -> None:
+    run, names, strided = IMAGES[name]
+    inputs = _images(*names)
+    fast = torch.compile(run)
+    for _ in range(RUNS):
+        found = fast(*inputs)
+    eager = run(*inputs)
+    assert torch.allclose(found, eager, atol=1e-6) and found.stride() == eager.stride()
+    (source,) = sources
+    large = [
+        line for line in source.splitlines()
+        if ("tl.load" in line or "tl.store" in line) and re.search(r"_ptr \+ \(at .*\) \* ", line)
+    ]  # fmt: skip
+    assert len(large) == strided

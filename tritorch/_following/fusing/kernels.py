@@ -9,6 +9,7 @@ from typing import Any
 from tritorch import _C
 from tritorch._following.fusing.groups import Group
 from tritorch._following.fusing.looping import Looped
+from tritorch._following.fusing.orders import in_order_of_memory
 from tritorch._following.fusing.writing import Source, Written, held, type_text
 from tritorch._triton.kernel import written_kernel
 from tritorch.gpu import errors
@@ -45,7 +46,9 @@ class Fused:
     def __init__(self, group: Group, read: set[int], exact: bool) -> None:
         self.group = group
         source = Looped if group.loops else Source
-        self.kernel: Written = source(group, exact).written(group.outputs(read))
+        outputs = group.outputs(read)
+        ordered = in_order_of_memory(group, outputs)
+        self.kernel: Written = source(ordered, exact).written(outputs)
         self.name = self.kernel.name
         self.inputs = (*self.kernel.arrays, *dict.fromkeys(n.value for n in self.kernel.numbers))
         self.results = (*self.kernel.outputs, *self.kernel.sums)
