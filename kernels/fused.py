@@ -25,9 +25,11 @@ def spread(x, row, col):
 @triton.jit
 def whole_row(x, mask, IDENTITY: tl.constexpr):
     """A tile without what lies outside of its rows."""
-    if mask is not None:
-        x = tl.where(mask, x, tl.full(x.shape, IDENTITY, x.dtype))
-    return x
+    if mask is None:
+        whole = x
+    else:
+        whole = tl.where(mask, x, tl.full(x.shape, IDENTITY, x.dtype))
+    return whole
 
 
 @triton.jit

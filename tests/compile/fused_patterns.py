@@ -72,6 +72,11 @@ def cross_entropy(logits, target):
     return F.cross_entropy(logits, target, reduction="none")
 
 
+@pattern(1, lambda new, b, t, c: [new(b * 2, 50257), new.places(b * 2, 50257)], grads=1)
+def vocabulary_loss(logits, target):
+    return F.cross_entropy(logits * 0.5, target, reduction="none")
+
+
 @pattern(1, lambda new, b, t, c: [new(b, 8, t, c // 8), new(8), new(8)])
 def group_norm_silu(x, weight, bias):
     return F.silu(F.group_norm(x, 4, weight, bias))

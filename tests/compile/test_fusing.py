@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,9 @@ import numpy as np
 import pytest
 
 import tritorch as torch
+import tritorch.nn.functional as F
 from tritorch import _C
-from tritorch._following.fusing import kernels
+from tritorch._following.fusing import groups, kernels
 
 from .fused_patterns import PATTERNS, Arrays, Pattern, least_bytes
 
@@ -55,7 +57,34 @@ def errors(results: list[Any], truth: list[Any]) -> list[float]:
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", PATTERNS)
 def test_patterns(name: str, kind: str) -> None:
-    pattern, dtype = PATTERNS[name], getattr(torch, kind)
+    check(PATTERNS[name], getattr(torch, kind), exact="dropout" in name)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_patterns_of_long_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "WIDEST", 16)
+    monkeypatch.setattr(groups, "MANY", 1)
+    monkeypatch.setattr(kernels, "PART", 16)
+    pattern = PATTERNS[name]
+    if pattern.grads == 2:  # sums of columns are not made of rows in parts
+        pattern = pattern._replace(grads=3)
+    check(pattern, torch.float32, exact="dropout" in name)
+
+
+def test_reductions_of_other_widths_are_apart() -> None:
+    def run(x: Any, y: Any) -> Any:
+        return (x * 2).sum(1) + (y * y).sum(1)
+
+    x, y = torch.randn(8, 1, device="cuda"), torch.randn(8, 64, device="cuda")
+    fast = torch.compile(run)
+    for _ in range(RUNS):
+        found = fast(x, y)
+    assert torch.allclose(found, run(x, y))
+
+
+def check(pattern: Pattern, dtype: Any, exact: bool) -> None:
+    """Compiled, a pattern launches as few kernels as it says and is as near the truth as eager;
+    exact: eager's result is the truth."""
     torch.manual_seed(3)
     inputs = with_grads(pattern, pattern.inputs(Arrays(dtype), *SIZES))
     fast = torch.compile(pattern.run)
@@ -77,7 +106,7 @@ def test_patterns(name: str, kind: str) -> None:
     assert count <= pattern.kernels and back <= (pattern.grads or 0)
     eager = results(pattern.run, inputs)[0]
     wide = [x.detach().double() if x.is_floating_point() else x for x in inputs]
-    truth = results(pattern.run, with_grads(pattern, wide))[0] if "dropout" not in name else eager
+    truth = results(pattern.run, with_grads(pattern, wide))[0] if not exact else eager
     near = torch.finfo(dtype).eps
     for own, other in zip(errors(found, truth), errors(eager, truth)):
         assert own <= 1.5 * other + near
@@ -230,3 +259,60 @@ def test_programs(run: Any, mode: str | None) -> None:
         expected = found if function is run else expected
     for x, y in zip(found, expected, strict=True):
         assert x.equal(y) if mode else torch.allclose(x, y, 1e-5, 1e-5, equal_nan=True)
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sources of the kernels that are written."""
+    found: list[str] = []
+    init = kernels.Fused.__init__
+    monkeypatch.setattr(
+        kernels.Fused, "__init__",
+        lambda self, *a: (init(self, *a), found.append(self.kernel.source))[0],
+    )  # fmt: skip
+    return found
+
+
+def _images(*names: str) -> list[Any]:
+    torch.manual_seed(1)
+    last = torch.channels_last
+    made = {
+        "x": torch.randn(2, 8, 5, 7, device="cuda").to(memory_format=last),
+        "y": torch.randn(2, 8, 5, 7, device="cuda").to(memory_format=last),
+        "rows": torch.randn(2, 8, 5, 7, device="cuda"),
+        "each": torch.rand(8, 1, 1, device="cuda") + 0.5,
+        "channel": torch.rand(8, device="cuda") + 0.5,
+        "pair": torch.randn(2, 8, device="cuda"),
+    }
+    return [made[name] for name in names]
+
+
+def _normed(x: Any, y: Any, each: Any) -> Any:
+    return F.relu(F.batch_norm(x, each, each, each, each) + y)
+
+
+IMAGES: dict[str, tuple[Any, list[str], int]] = {  # and how many arrays are not read in order
+    "scaled": (lambda x, y, b: F.relu(x * b + y), ["x", "y", "each"], 0),
+    "normed": (_normed, ["x", "y", "channel"], 0),
+    "gated": (lambda x, s: F.relu(x) * torch.sigmoid(s)[:, :, None, None], ["x", "pair"], 0),
+    "mixed": (lambda x, y, z: x * y + z, ["x", "y", "rows"], 1),
+    "turned": (lambda x, y: x.permute(2, 3, 0, 1).exp() + y.permute(2, 3, 0, 1), ["x", "y"], 0),
+    "plain": (lambda z, b: (z * b).exp(), ["rows", "each"], 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_elements_are_counted_as_they_lie(name: str, sources: list[str]) -> None:
+    run, names, strided = IMAGES[name]
+    inputs = _images(*names)
+    fast = torch.compile(run)
+    for _ in range(RUNS):
+        found = fast(*inputs)
+    eager = run(*inputs)
+    assert torch.allclose(found, eager, atol=1e-6) and found.stride() == eager.stride()
+    (source,) = sources
+    large = [
+        line for line in source.splitlines()
+        if ("tl.load" in line or "tl.store" in line) and re.search(r"_ptr \+ \(at .*\) \* ", line)
+    ]  # fmt: skip
+    assert len(large) == strided

@@ -177,7 +177,7 @@ class Grouping:
         read = self._read([m for m in members if self._is_settled(m, members, placed)], members)
         for rows in self._rows(definitions, [u.group.rows for u in chosen if u.group]):
             group = Group(definitions, rows, self.forms, self.roots)
-            if group.fits(read):
+            if group.is_placed and group.fits(read):
                 break
         else:
             return False

@@ -10,6 +10,8 @@ from tritorch._following.fusing.definitions import Definition
 from tritorch._following.tape import Form, Value
 
 WIDEST = 1 << 14  # columns of a row that a program holds
+LONG = 4  # times so many columns are gone through by one program, however few rows there are
+MANY = 64  # rows whose programs keep a GPU busy, however many columns each goes through
 MOST_INPUTS = 24
 MOST_OUTPUTS = 64
 _HOLDING = ("reduce", "column")
@@ -35,10 +37,20 @@ class Group:
         return self.rows > 1 or any(d.kind in _HOLDING for d in self.definitions)
 
     @property
+    def loops(self) -> bool:
+        """Whether a program goes through a row in parts."""
+        return self.holds and self.columns > WIDEST
+
+    @property
     def inputs(self) -> list[int]:
         """The values that it reads and does not make."""
         given = [n for d in self.definitions for n in d.reads if n not in self.made]
         return list(dict.fromkeys(self.roots.get(n, n) for n in given))
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether an array says on which device it is computed."""
+        return any(self.forms[n].kind is not int for n in self.inputs)
 
     def outputs(self, read: Iterable[int]) -> list[int]:
         """Of its values, those that others read."""
@@ -50,8 +62,6 @@ class Group:
         stored = [self.made[n] for n in self.outputs(read)]
         if len(self.inputs) > MOST_INPUTS or len(stored) > MOST_OUTPUTS:
             return False
-        if all(self.forms[n].kind is int for n in self.inputs):
-            return False  # nothing says on which device
         return all(self._lies(d) for d in self.definitions) and self._ends(stored)
 
     def unfit(self, read: Iterable[int]) -> list[int]:
@@ -117,9 +127,14 @@ class Group:
         return found is not None and found % d.shape[-1] == 0
 
     def _ends(self, stored: Sequence[Definition]) -> bool:
-        """Whether all that is stored or reduced has the columns of the group, or one."""
-        shapes = [d.shape for d in stored if d.kind != "column"]
-        shapes += [self.forms[d.operands[0].number].shape for d in self._holding]
-        wide = {self._wide(shape) for shape in shapes} - {1}
+        """Whether all that is reduced has the columns of the group, and all that is stored those
+        or one."""
+        reduced = {self._wide(self.forms[d.operands[0].number].shape) for d in self._holding}
+        wide = {self._wide(d.shape) for d in stored if d.kind != "column"} - {1} | reduced
         self.columns = max(wide, default=1)
-        return len(wide) <= 1 and -1 not in wide and (not self.holds or self.columns <= WIDEST)
+        if len(wide) > 1 or -1 in wide:
+            return False
+        return not self.loops or (
+            all(d.kind != "column" for d in self.definitions)
+            and (self.columns <= LONG * WIDEST or self.rows >= MANY)
+        )

@@ -8,7 +8,9 @@ from typing import Any
 
 from tritorch import _C
 from tritorch._following.fusing.groups import Group
-from tritorch._following.fusing.writing import Written, held, type_text, written
+from tritorch._following.fusing.looping import Looped
+from tritorch._following.fusing.orders import in_order_of_memory
+from tritorch._following.fusing.writing import Source, Written, held, type_text
 from tritorch._triton.kernel import written_kernel
 from tritorch.gpu import errors
 from tritorch.gpu.layout import LONG, block_size, float_bits
@@ -16,6 +18,7 @@ from tritorch.gpu.random import signed
 
 _OUTSIDE = "index {value} is out of bounds for dimension {0} with size {1}"
 ELEMENTS = 2048  # of a program that holds rows
+PART = 4096  # columns of a row that a program holds at a time, of those that are too long
 PROGRAMS = 256  # that sum columns, at most
 
 
@@ -27,6 +30,8 @@ def tile(group: Group) -> dict[str, int]:
         return {"BLOCK": block, "num_warps": warps}
     width = max(4, 1 << (group.columns - 1).bit_length())
     rows = 1
+    if group.loops:
+        return {"ROWS": 1, "WIDTH": PART, "num_warps": 8}
     while rows * width < ELEMENTS and rows < group.rows:
         rows *= 2
     warps = 1
@@ -40,7 +45,10 @@ class Fused:
 
     def __init__(self, group: Group, read: set[int], exact: bool) -> None:
         self.group = group
-        self.kernel: Written = written(group, read, exact)
+        source = Looped if group.loops else Source
+        outputs = group.outputs(read)
+        ordered = in_order_of_memory(group, outputs)
+        self.kernel: Written = source(ordered, exact).written(outputs)
         self.name, self.source = self.kernel.name, self.kernel.source
         self.inputs = (*self.kernel.arrays, *dict.fromkeys(n.value for n in self.kernel.numbers))
         self.results = (*self.kernel.outputs, *self.kernel.sums)

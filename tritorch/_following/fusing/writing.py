@@ -3,7 +3,8 @@
 Without reductions a program computes BLOCK elements (`at`); else ROWS rows (`row`) of all columns
 (`col`, in a tile of WIDTH).  A value is computed where it is asked for: of most there is one line, of
 one that a view shows in another place, another.  Sums of columns are made by as many programs as
-there are, each of which goes through rows, and are added up by a second kernel.
+there are, each of which goes through rows, and are added up by a second kernel.  Rows that no program
+holds are gone through in `looping.py`.
 """
 
 from __future__ import annotations
@@ -91,15 +92,12 @@ def ending(group: Group, read: set[int], product: int, result: int, exact: bool)
 
     result: the value that the kernel gives in the product's place; others of `read`, and the product
     itself if it is one of them, are stored beside it."""
-    return _Source(group, exact, product).ending(read, result)
+    return Source(group, exact, product).ending(read, result)
 
 
-def written(group: Group, read: set[int], exact: bool) -> Written:
-    """The kernel of a group; read: what it leaves in memory; exact: it rounds where eager does."""
-    return _Source(group, exact).written(group.outputs(read))
+class Source:
+    """The lines of a kernel, as they are written; exact: it rounds where eager does."""
 
-
-class _Source:
     def __init__(self, group: Group, exact: bool, product: int = -1) -> None:
         self.group, self.exact, self.product = group, exact, product
         self.forms: Sequence[Form] = group.forms
@@ -133,12 +131,16 @@ class _Source:
         self.names[stem] = self.names.get(stem, 0) + 1
         return f"{stem}_{self.names[stem]}"  # `add_1`: a function may be named `add`
 
+    def add(self, line: str) -> None:
+        """A line of the body."""
+        self.lines.append(line)
+
     def line(self, stem: str, text: str, kind: Dtype, *of: Word) -> Word:
         """What a text computes, under a name; under its first one, if it was written before."""
         name = self.texts.get(text)
         if name is None:
             name = self.texts[text] = self.new(stem)
-            self.lines.append(f"{name} = {text}")
+            self.add(f"{name} = {text}")
         return Word(name, kind, any(w.by_row for w in of), any(w.by_col for w in of))
 
     def pointer(self, number: int) -> str:
@@ -428,11 +430,7 @@ class _Source:
         columns = spaces.columns(d.shape, self.group.rows) or 1
         whole = place.plain and columns == self.group.columns
         if self.product < 0 and whole and (not self.tiled or columns % 4 == 0):
-            four = (
-                f"row * {columns // 4} + tl.arange(0, WIDTH // 4)[None, :]" if self.tiled
-                else "tl.program_id(0) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)"
-            )  # fmt: skip
-            call, first = "kept_of_four", four
+            call, first = "kept_of_four", self.fours()
         else:
             call = "kept_each"
             first = f"row * {columns} + {place.col or 0}" if self.tiled else place.col
@@ -441,6 +439,12 @@ class _Source:
         self.function("dropped", "fused")
         made = self.line("dropout", f"dropped({said}, {kept.text}, {p})", kind)
         return made._replace(by_row=self.tiled, by_col=True)
+
+    def fours(self) -> str:
+        """Which groups of four elements a program computes."""
+        if self.tiled:
+            return f"row * {self.group.columns // 4} + tl.arange(0, WIDTH // 4)[None, :]"
+        return "tl.program_id(0) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)"
 
     def _iota(self, d: Definition, place: Place) -> Word:
         start, step = d.what
@@ -453,7 +457,7 @@ class _Source:
         word = self.line("iota", f"convert({text}, {type_text(held(d.dtype))})", held(d.dtype))
         return word._replace(by_row=self.tiled, by_col=True)
 
-    def _tile(self, d: Definition, kind: Dtype) -> str:
+    def tile(self, d: Definition, kind: Dtype) -> str:
         """All of a row of what is reduced."""
         x = d.operands[0].number
         word = self.element(x, self.forms[x].shape, self.place)
@@ -463,15 +467,18 @@ class _Source:
         return text
 
     def _reduce(self, d: Definition, place: Place) -> Word:
+        kind = held(d.dtype)
+        return self.reduced(d, self.tile(d, kind), self.place.col_mask or "None")
+
+    def reduced(self, d: Definition, tile: str, mask: str) -> Word:
+        """All of a tile's rows as one number each."""
         how, count = d.what
         kind = held(d.dtype)
-        tile = self._tile(d, kind)
-        mask = self.place.col_mask or "None"
         more = ""
         if how == "mean":
             more = f", {count}"
         elif how != "sum":
-            more = f", {_extreme(kind, how == 'larger')}"
+            more = f", {extreme(kind, how == 'larger')}"
         call = self.function(f"row_{how}", "fused")
         word = self.line(d.name, f"{call}({tile}, {mask}{more})", kind)
         return word._replace(by_row=True, by_col=False)
@@ -482,15 +489,14 @@ class _Source:
         group = self.group
         sums = [n for n in outputs if group.made[n].kind == "column"]
         stores = [n for n in outputs if n not in sums]
-        body: list[str] = []
         for i, number in enumerate(stores):
-            body += self._stored(group.made[number], f"y{i}_ptr")
+            self.stored(group.made[number], f"y{i}_ptr")
         for i, number in enumerate(sums):
             d = group.made[number]
-            tile = self._tile(d, held(d.dtype))
+            tile = self.tile(d, held(d.dtype))
             self.function("column_sum", "fused")
             mask = self.place.row_mask or "None"
-            self.lines.append(f"sum{i} += column_sum({tile}, {mask})")
+            self.add(f"sum{i} += column_sum({tile}, {mask})")
         return self._assembled(stores, sums)
 
     def ending(self, read: set[int], result: int) -> Written:
@@ -500,14 +506,14 @@ class _Source:
         beside += [self.product] if self.product in read else []
         for i, number in enumerate(beside):
             if number == self.product:
-                self.lines.append(
+                self.add(
                     f"tl.store(y{i}_ptr + row * {group.columns} + col, "
                     f"convert(acc, {type_text(self.forms[number].dtype)}), "
                     "mask=row_mask & col_mask)"
                 )
                 self.function("convert", "copy")
             else:
-                self._stored(group.made[number], f"y{i}_ptr")
+                self.stored(group.made[number], f"y{i}_ptr")
         word = self.computed(group.made[result], self.place)
         made = self.said(word, held(self.forms[result].dtype))
         pointers = [*self.arrays.values(), *(f"y{i}_ptr" for i in range(len(beside)))]
@@ -524,7 +530,8 @@ class _Source:
             (result, *beside), (), self.marks,
         )  # fmt: skip
 
-    def _stored(self, d: Definition, pointer: str) -> list[str]:
+    def stored(self, d: Definition, pointer: str) -> None:
+        """A value, left in memory."""
         form = self.forms[d.result]
         row = self.tiled and spaces.columns(d.shape, self.group.rows) == 1
         place = self.row_place if row else self.place
@@ -549,10 +556,7 @@ class _Source:
             at = f"{at} + tl.zeros([1, 1], tl.int32)" if self.tiled else f"{at} + at"
         options = f", mask={mask}" if mask else ""
         self.function("convert", "copy")
-        self.lines.append(
-            f"tl.store({at}, convert({word.text}, {type_text(form.dtype)}){options})"
-        )  # fmt: skip
-        return []
+        self.add(f"tl.store({at}, convert({word.text}, {type_text(form.dtype)}){options})")
 
     def _name(self) -> str:
         given = [d.name.strip("_") for d in self.group.definitions if d.kind != "view"]
@@ -565,34 +569,32 @@ class _Source:
             for file, used in sorted(self.used.items())
         )
 
+    def body(self, sums: Sequence[int]) -> list[str]:
+        """The kernel's lines: those that were written, and what is before and after."""
+        rows, cols = self.group.rows, self.group.columns
+        if not self.tiled:
+            first = "at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
+            return [first, f"mask = at < {cols}", *self.lines]
+        head = ["col = tl.arange(0, WIDTH)[None, :]", f"col_mask = col < {cols}"]
+        own = ["row = block * ROWS + tl.arange(0, ROWS)[:, None]"]
+        own += [f"row_mask = row < {rows}"] * (rows > 1)
+        if not sums:
+            return [*head, "block = tl.program_id(0)", *own, *self.lines]
+        head += [
+            f"sum{i} = tl.zeros([1, WIDTH], {type_text(held(self.group.made[n].dtype))})"
+            for i, n in enumerate(sums)
+        ]
+        head.append(f"for block in range(tl.program_id(0), {rows} // ROWS + "
+                    f"({rows} % ROWS > 0), tl.num_programs(0)):")  # fmt: skip
+        return [
+            *head,
+            *(f"    {line}" for line in (*own, *self.lines)),
+            *(f"tl.store(sum{i}_ptr + tl.program_id(0) * {cols} + col, sum{i}, mask=col_mask)"
+              for i in range(len(sums))),
+        ]  # fmt: skip
+
     def _assembled(self, stores: Sequence[int], sums: Sequence[int]) -> Written:
-        group = self.group
-        rows, cols = group.rows, group.columns
-        head, body = [], self.lines
-        if self.tiled:
-            head.append("col = tl.arange(0, WIDTH)[None, :]")
-            head.append(f"col_mask = col < {cols}")
-            own = ["row = block * ROWS + tl.arange(0, ROWS)[:, None]", f"row_mask = row < {rows}"]
-            if rows == 1:
-                own = own[:1]
-            if sums:
-                head += [
-                    f"sum{i} = tl.zeros([1, WIDTH], {type_text(held(group.made[n].dtype))})"
-                    for i, n in enumerate(sums)
-                ]
-                head.append(f"for block in range(tl.program_id(0), {rows} // ROWS + "
-                            f"({rows} % ROWS > 0), tl.num_programs(0)):")  # fmt: skip
-                body = [f"    {line}" for line in (*own, *body)]
-                body += [
-                    f"tl.store(sum{i}_ptr + tl.program_id(0) * {cols} + col, sum{i}, mask=col_mask)"
-                    for i in range(len(sums))
-                ]
-            else:
-                head.append("block = tl.program_id(0)")
-                head += own
-        else:
-            head.append("at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
-            head.append(f"mask = at < {cols}")
+        body = self.body(sums)
         parameters = [*self.arrays.values(), *self.numbers.values()]
         parameters += [f"y{i}_ptr" for i in range(len(stores))]
         parameters += [f"sum{i}_ptr" for i in range(len(sums))]
@@ -605,7 +607,7 @@ class _Source:
         source = _TEMPLATE.format(
             imports=self._imports(), decorator=decorator, name=name,
             parameters=",\n".join(f"    {p}" for p in parameters),
-            lines="\n".join(f"    {line}" for line in (*head, *body)),
+            lines="\n".join(f"    {line}" for line in body),
         )  # fmt: skip
         return Written(
             source, name, tuple(self.arrays), tuple(self.read), tuple(self.numbers), tuple(stores),
@@ -640,7 +642,8 @@ _SHORT = {
 _PREDICATES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
-def _extreme(kind: Dtype, lowest: bool) -> str:
+def extreme(kind: Dtype, lowest: bool) -> str:
+    """The number of a dtype that no other is below, or above."""
     if kind.is_floating_point:
         return number_text(-math.inf if lowest else math.inf, kind)
     if kind is dtypes.bool_:

@@ -1,0 +1,127 @@
+"""The source of a group's kernel where rows are too long to be held.
+
+A program goes through one row in parts of WIDTH columns, once for each depth of reductions: those of
+rows as they are read, then those that need the first, and so on; at last for what is stored.  It reads
+a row again each time, from the cache.  What does not differ along a row is computed between the loops.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tritorch._following.fusing.definitions import Definition
+from tritorch._following.fusing.groups import Group
+from tritorch._following.fusing.writing import Source, Written, extreme, held, type_text
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class Looped(Source):
+    """The lines of a kernel of such rows."""
+
+    def __init__(self, group: Group, exact: bool) -> None:
+        super().__init__(group, exact)
+        self.inner: list[str] = []  # lines of the loop that is written
+        self.varying = {"start", "col", "col_mask"}  # names that differ between rounds
+        self.left: set[int] = set()  # values that are in memory
+
+    def add(self, line: str) -> None:
+        """A line of the loop, or before it if it is the same in each round."""
+        names = _NAME.findall(line)
+        if self.varying.isdisjoint(names):
+            self.lines.append(line)
+            return
+        self.inner.append(line)
+        if line.startswith(f"{names[0]} = "):
+            self.varying.add(names[0])
+
+    def fours(self) -> str:
+        """Which groups of four elements a round computes."""
+        first = f"row * {self.group.columns // 4} + start // 4"
+        return f"{first} + tl.arange(0, WIDTH // 4)[None, :]"
+
+    def written(self, outputs: Sequence[int]) -> Written:
+        """One loop for each depth, and one for what is stored and needs all of them."""
+        depths, alike = self._depths(outputs)
+        for depth, reductions in enumerate(alike):
+            totals = [self._gathered(d) for d in reductions]
+            for i, number in enumerate(outputs):
+                if depths.get(number, 0) == depth and number not in self.left:
+                    self.stored(self.group.made[number], f"y{i}_ptr")
+            self._close()
+            for d, total in zip(reductions, totals):
+                word = self.reduced(d, total, "None")
+                self.known[d.result, d.shape, self.row_place] = self.rounded(d, word)
+        return super().written(outputs)
+
+    def stored(self, d: Definition, pointer: str) -> None:
+        """A value, left in memory once."""
+        if d.result not in self.left:
+            self.left.add(d.result)
+            super().stored(d, pointer)
+
+    def body(self, sums: Sequence[int]) -> list[str]:
+        """The kernel's lines."""
+        self._close()
+        row = ["row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]"]
+        row += [f"row_mask = row < {self.group.rows}"] * (self.group.rows > 1)
+        return [*row, *self.lines]
+
+    def _close(self) -> None:
+        """Ends the loop; what was computed in it is not known after it."""
+        if self.inner:
+            self.lines += [
+                f"for start in range(0, {self.group.columns}, WIDTH):",
+                "    col = start + tl.arange(0, WIDTH)[None, :]",
+                f"    col_mask = col < {self.group.columns}",
+                *(f"    {line}" for line in self.inner),
+            ]
+        self.inner = []
+        gone = self.varying
+        self.texts = {text: name for text, name in self.texts.items() if name not in gone}
+        self.known = {
+            key: word for key, word in self.known.items()
+            if gone.isdisjoint(_NAME.findall(word.text))
+        }  # fmt: skip
+
+    def _gathered(self, d: Definition) -> str:
+        """The name of what is left of a row: as many numbers as a round has columns."""
+        how, _ = d.what
+        kind = held(d.dtype)
+        tile = self.tile(d, kind)
+        total = self.new("part")
+        add = how in ("sum", "mean")
+        first = "0" if add else extreme(kind, how == "larger")
+        self.lines.append(f"{total} = tl.full([ROWS, WIDTH], {first}, {type_text(kind)})")
+        whole = f"{self.function('whole_row', 'fused')}({tile}, col_mask, {first})"
+        joined = f"{total} + {whole}"
+        if not add:
+            joined = f"{self.function(how, 'reduction')}({total}, {whole})"
+        self.inner.append(f"{total} = {joined}")
+        return total
+
+    def _depths(
+        self, outputs: Sequence[int]
+    ) -> tuple[dict[int, int], list[list[Definition]]]:  # fmt: skip
+        """How many loops the values need that outputs are made of, and the reductions of each
+        loop."""
+        made = self.group.made
+        depths: dict[int, int] = {}
+        found: list[list[Definition]] = []
+
+        def depth(number: int) -> int:
+            d = made.get(number)
+            if d is None:
+                return 0
+            if number not in depths:
+                own = max(map(depth, d.reads), default=0)
+                if d.kind == "reduce":
+                    found.extend([] for _ in range(own + 1 - len(found)))
+                    found[own].append(d)
+                depths[number] = own + (d.kind == "reduce")
+            return depths[number]
+
+        for number in outputs:
+            depth(number)
+        return depths, found
