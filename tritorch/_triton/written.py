@@ -14,7 +14,6 @@ from typing import Any
 
 from tritorch._triton import cache, names
 
-
 # What each source was first written for: comments at the end of its file, which change neither its
 # lines nor what it is compiled to.
 origins: dict[str, str] = {}

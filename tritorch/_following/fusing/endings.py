@@ -110,7 +110,8 @@ class Ended:
         device = given[0].device_index
         beside = [_C.empty_strided(*made, device) for made in self._beside]
         then = matmul.Then(self.function, self.swapped, (*given[self._n_given :], *beside))
-        addend, numbers = None, (1.0, 1.0)
+        addend: Any = None
+        numbers: Sequence[float] = (1.0, 1.0)
         if self.call.note.op.fuses == "linear":
             x, w, addend = args
             a, b = x.reshape((math.prod(x.shape[:-1]), x.shape[-1])), w.transpose(0, 1)

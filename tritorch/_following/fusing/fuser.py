@@ -119,8 +119,8 @@ def _tried(
                 if unit.group is None and not _is_view(items[m]):
                     again.add(items[m].origin)
     for origin, where in homes.items():
-        alone = {items[m].origin for u in where for m in units[u].members} == {origin}
-        if len(where) > 1 or alone:
+        by_itself = {items[m].origin for u in where for m in units[u].members} == {origin}
+        if len(where) > 1 or by_itself:
             again.add(origin)
     if again:
         return [], again

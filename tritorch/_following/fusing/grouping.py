@@ -133,7 +133,9 @@ class Grouping:
         """Merges a definition's unit with those that make what it reads, or that read the same.
 
         placed: of how many items it is known where they are."""
-        own, near, views = self.unit[i], [], {}
+        own = self.unit[i]
+        near: list[_Unit] = []
+        views: dict[int, list[int]] = {}
         for number in self.items[i].reads:
             m, through = self.makers.get(number), []
             while m is not None and self._is_view(m):

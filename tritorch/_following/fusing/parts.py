@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tritorch import _C
 from tritorch._following import described
@@ -30,7 +31,7 @@ def parts_of(note: Note, forms: list[Form], read: set[int]) -> list[Note] | None
     given = {}
     with describing():
         where = PretendedDevice(device("cuda", 0), described._describing)
-        tensors = []
+        tensors: list[Any] = []
         for x in note.inputs:
             if x is None:
                 tensors.append(None)

@@ -2,8 +2,8 @@
 
 # Note [Spaces]
 A group's values all have so many *rows*: the first dims of their shapes come to that number, the
-others are its columns.  A kernel without reductions has one row.  The elements of a row are counted in
-row-major order, however a value lies in memory, so `reshape` changes no place.  A value with one
+others are its columns.  A kernel without reductions has one row.  The elements of a row are counted
+in row-major order, however a value lies in memory, so `reshape` changes no place.  A value with one
 column has the same element for all columns of its row.
 """
 
