@@ -239,11 +239,21 @@ def _columns_of_one_row(x: Any, y: Any) -> list[Any]:
     return [z, z.sum(-1), z.sum(0) + 1, y[None].sum(0, True) + 1]
 
 
+def _loops_on_operands_of_several_shapes(x: Any, y: Any) -> list[Any]:
+    a, b = x.abs() + 1.5, y.abs() + 0.5
+    zeta, rows = torch.special.zeta, (x * y).softmax(-1) + 1.5
+    degree = (y[:1] * 0 + 3) * 1
+    return [
+        zeta(a, b), zeta(b[:1] + 1, b * 2), zeta(rows, rows.sum(-1, True)), zeta(rows.sum(-1), 2.0),
+        torch.special.hermite_polynomial_h(b, degree), torch.special.hermite_polynomial_he(a, degree),
+    ]  # fmt: skip
+
+
 MENDED = (
     _kept_beside_others, _views_of_kept, _more_results_than_a_kernel_has, _product_read_transposed,
     _product_of_one_row, _product_of_one_element, _one_element_for_all, _edges,
     _elements_of_rows_that_are_summed, _dropout_of_a_part_of_rows, _rows_of_one_joined,
-    _columns_of_one_row,
+    _columns_of_one_row, _loops_on_operands_of_several_shapes,
 )  # fmt: skip
 
 

@@ -15,7 +15,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -67,6 +70,32 @@ def is_written(form: Form) -> bool:
 def is_dense_row_major(form: Form) -> bool:
     """Whether an array's elements lie one after the other."""
     return form.strides == contiguous_strides(form.shape)
+
+
+def has_loop(function: str) -> bool:
+    """Whether a jit function, or one that it calls, goes through a loop: what that changes has one
+    shape from its start."""
+    return _has(function, r"^\s+(for|while)\b")
+
+
+def is_of_blocks(function: str) -> bool:
+    """Whether a jit function asks for something of all elements: of a block, of one dim."""
+    return _has(function, r"\btl\.(max|min|sum|reduce)\(")
+
+
+@functools.cache
+def _has(function: str, pattern: str) -> bool:
+    waiting, seen = [vars(importlib.import_module("tritorch.kernels.pointwise"))[function]], set()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or not hasattr(each, "src"):
+            continue
+        seen.add(id(each))
+        if re.search(pattern, each.src, re.MULTILINE):
+            return True
+        called, known = re.findall(r"\b(\w+)\(", each.src), each.fn.__globals__
+        waiting += [known[name] for name in called if name in known]
+    return False
 
 
 def definition(

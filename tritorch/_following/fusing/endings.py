@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch._following.fusing.definitions import Definition, is_dense_row_major
+from tritorch._following.fusing.definitions import Definition, is_dense_row_major, is_of_blocks
 from tritorch._following.fusing.groups import Group
 from tritorch._following.fusing.writing import ending
 from tritorch._following.lowering import Lowered
@@ -60,7 +60,13 @@ def group_after(group: Group, product: int, read: set[int]) -> Group | None:
 
 def _is_loop(d: Definition) -> bool:
     """Whether a function is too long for a product's kernel."""
+<<<<<<< HEAD
     return d.kind == "map" and d.what[0] in LONG
+=======
+    from tritorch.gpu.layout import LONG
+
+    return d.kind == "map" and (d.what[0] in LONG or is_of_blocks(d.what[0]))
+>>>>>>> ag
 
 
 def _is_straight(group: Group, product: int) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from tritorch._following.fusing import spaces
-from tritorch._following.fusing.definitions import Definition
+from tritorch._following.fusing.definitions import Definition, is_of_blocks
 from tritorch._following.tape import Form, Value
 
 WIDEST = 1 << 14  # columns of a row that a program holds
@@ -62,6 +62,13 @@ class Group:
         stored = [self.made[n] for n in self.outputs(read)]
         if len(self.inputs) > MOST_INPUTS or len(stored) > MOST_OUTPUTS:
             return False
+<<<<<<< HEAD
+=======
+        if all(self.forms[n].kind is int for n in self.inputs):
+            return False  # nothing says on which device
+        if self.holds and any(d.kind == "map" and is_of_blocks(d.what[0]) for d in self.definitions):
+            return False
+>>>>>>> ag
         return all(self._lies(d) for d in self.definitions) and self._ends(stored)
 
     def unfit(self, read: Iterable[int]) -> list[int]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch._following.fusing import spaces
-from tritorch._following.fusing.definitions import Definition
+from tritorch._following.fusing.definitions import Definition, has_loop
 from tritorch._following.fusing.groups import Group
 from tritorch._following.fusing.spaces import Walk
 from tritorch._following.tape import Form, Value
@@ -298,6 +298,11 @@ class Source:
         name, compute, _ = d.what
         kind = held(compute)
         texts, words = self._operands(d, place, kind)
+        if len(texts) > 1 and has_loop(name):  # what a loop changes has one shape from its start
+            row = "row" if self.tiled else place.col
+            col = row if not place.col or place.col.isdecimal() else place.col
+            spread = self.function("spread", "fused")
+            texts = [f"{spread}({text}, {row}, {col})" for text in texts]
         text = f"{self.function(name)}({', '.join(texts)})"
         made = dtypes.bool_ if d.dtype is dtypes.bool_ and name in _PREDICATES else kind
         if made is not kind or not kind.is_floating_point:
