@@ -78,9 +78,15 @@ class Grouping:
         for unit in [*self.units]:  # those whose siblings came later
             if unit.group is not None and len(unit.members) == 1 and unit in self.units:
                 self._join(unit.members[0], len(self.items))
-        unfit = [n for u in self.units if u.group for n in u.group.unfit(self.read_of(u))]
-        self.alone |= set(unfit)
+        unfit: set[int] = set()
+        for unit in self.units:
+            if unit.group is not None and (found := unit.group.unfit(self.read_of(unit))):
+                # If those were known, it is the others beside which they cannot be left.
+                unfit |= set(found) - self.alone or self.read_of(unit)
         if unfit:
+            if unfit <= self.alone:
+                raise AssertionError("a value cannot be left in memory, and is")
+            self.alone |= unfit
             return []
         for unit in self.units:
             if unit.group is not None and not unit.group.fits(self.read_of(unit)):
@@ -223,6 +229,10 @@ class Grouping:
         (number,) = self.items[m].results
         if number in self.kept or number in self.alone:
             return True
+        base = m
+        while self._is_view(base) and (base := self.makers.get(self.items[base].reads[0], -1)) >= 0:
+            if not self.alone.isdisjoint(self.items[base].results):
+                return True
         return any(r < placed and r not in members for r in self.readers.get(number, ()))
 
     def _read(self, shown: Sequence[int], members: Sequence[int]) -> set[int]:
