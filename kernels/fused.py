@@ -64,6 +64,24 @@ def column_sum(x, mask):
 
 
 @triton.jit
+def all_sum(x):
+    """The sum of all elements of a block."""
+    return tl.sum(x, 0)
+
+
+@triton.jit
+def all_larger(x):
+    """The largest element of a block, or NaN."""
+    return tl.reduce(x, 0, larger)
+
+
+@triton.jit
+def all_smaller(x):
+    """The smallest element of a block, or NaN."""
+    return tl.reduce(x, 0, smaller)
+
+
+@triton.jit
 def kept_of_four(four, seed, offset, p):
     """Whether dropout keeps elements, of which `four` counts the groups of four: one number for
     each, as eager draws them.  Along the last dim there are four times as many."""

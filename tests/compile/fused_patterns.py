@@ -109,6 +109,22 @@ def thirty_pointwise(p, g, m, v):
     return p, m, v
 
 
+@pattern(2, lambda new, b, t, c: [new(b, t, 8 * c), new(b, t, 8 * c)])
+def scaled_huber(x, target):
+    return F.smooth_l1_loss(x * 0.5, target)
+
+
+@pattern(2, lambda new, b, t, c: [new(b, t, 32 * c), new(32 * c)])
+def scale_of_quantizing(x, bias):
+    y = x + bias
+    return y, y.abs().amax(), y.mean(), y.amin()
+
+
+@pattern(1, lambda new, b, t, c: [new(2 * t, c), new(2 * t, c)])
+def small_distance(x, y):
+    return ((x - y).square().mean() + 1e-6).sqrt()
+
+
 class Arrays:
     """Makes arrays of random numbers on the GPU, of a dtype."""
 

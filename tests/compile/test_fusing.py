@@ -17,7 +17,7 @@ import pytest
 import tritorch as torch
 import tritorch.nn.functional as F
 from tritorch import _C
-from tritorch._following.fusing import groups, kernels
+from tritorch._following.fusing import definitions, groups, kernels
 
 from .fused_patterns import PATTERNS, Arrays, Pattern, least_bytes
 
@@ -69,6 +69,13 @@ def test_patterns_of_long_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     if pattern.grads == 2:  # sums of columns are not made of rows in parts
         pattern = pattern._replace(grads=3)
     check(pattern, torch.float32, exact="dropout" in name)
+
+
+@pytest.mark.parametrize("name", ["scaled_huber", "scale_of_quantizing"])
+def test_programs_reduce_several_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(definitions, "ROW", 64)
+    monkeypatch.setattr(kernels, "PROGRAMS_OF_ALL", 3)
+    check(PATTERNS[name], torch.float32, exact=False)
 
 
 def test_reductions_of_other_widths_are_apart() -> None:
@@ -269,6 +276,25 @@ def test_programs(run: Any, mode: str | None) -> None:
         expected = found if function is run else expected
     for x, y in zip(found, expected, strict=True):
         assert x.equal(y) if mode else torch.allclose(x, y, 1e-5, 1e-5, equal_nan=True)
+
+
+def _left_beside(x: Any) -> Any:
+    return x[0] * 0.7, (x * 0.3).tanh()
+
+
+def _shown_twice(x: Any) -> Any:
+    same = x.expand(4, 4)
+    return x + x.sum(), F.mse_loss(same, x.detach().expand(4, 4))
+
+
+@pytest.mark.parametrize("run", [_left_beside, _shown_twice])
+def test_what_is_left_for_others(run: Any) -> None:
+    x = torch.randn(4, 4, device="cuda")
+    fast = torch.compile(run)
+    for _ in range(RUNS):
+        found = fast(x)
+    for own, eager in zip(found, run(x), strict=True):
+        assert torch.allclose(own, eager, atol=1e-6)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@
     iota     the place along the last dim
     reduce   of all elements of a row: "sum", "mean", "larger", "smaller"
     column   the sum of all elements of a column
+    total    of all elements, where those are many: as reduce
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tritorch.ops.record.pointwise import Pointwise
 from tritorch.ops.record.replacing import is_replaced
 
 Shape = tuple[int, ...]
+ROW = 4096  # elements that are one row, where all are reduced to one number
 MOST = 2**31 - 1  # elements: places are counted in 32 bits
 _WRITTEN = frozenset((
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
@@ -231,7 +233,8 @@ def _reduced(note: Note, forms: Sequence[Form]) -> Definition | None:
     rank, how = len(x.shape), note.op.fuses
     gone = math.prod(x.shape[dim] for dim in dims)
     if gone == math.prod(x.shape):
-        return None  # one number of all
+        is_row = gone <= ROW or len(dims) < rank
+        return _of("reduce" if is_row else "total", note, forms, (how, gone))
     last = [dim for dim in range(rank) if x.shape[dim] != 1][-1]
     if all(x.shape[dim] == 1 for dim in range(dims[0], rank) if dim not in dims) and last in dims:
         return _of("reduce", note, forms, (how, gone))

@@ -60,13 +60,7 @@ def group_after(group: Group, product: int, read: set[int]) -> Group | None:
 
 def _is_loop(d: Definition) -> bool:
     """Whether a function is too long for a product's kernel."""
-<<<<<<< HEAD
-    return d.kind == "map" and d.what[0] in LONG
-=======
-    from tritorch.gpu.layout import LONG
-
     return d.kind == "map" and (d.what[0] in LONG or is_of_blocks(d.what[0]))
->>>>>>> ag
 
 
 def _is_straight(group: Group, product: int) -> bool:

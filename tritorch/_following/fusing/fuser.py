@@ -70,7 +70,8 @@ def _fused(
     parts: dict[int, list[Note]] = {}
     read = _read_from(calls, kept)
     for i, call in enumerate(calls):
-        made = None if exact else parts_of(call.note, forms, read)
+        note = call.note._replace(inputs=call.args[: len(call.note.inputs)])  # others' by now
+        made = None if exact else parts_of(note, forms, read)
         if made is not None:
             parts[i] = made
     for _ in range(TRIES):

@@ -233,6 +233,10 @@ class Grouping:
         (number,) = self.items[m].results
         if number in self.kept or number in self.alone:
             return True
+        base = m
+        while self._is_view(base) and (base := self.makers.get(self.items[base].reads[0], -1)) >= 0:
+            if not self.alone.isdisjoint(self.items[base].results):
+                return True
         return any(r < placed and r not in members for r in self.readers.get(number, ()))
 
     def _read(self, shown: Sequence[int], members: Sequence[int]) -> set[int]:

@@ -15,6 +15,7 @@ MANY = 64  # rows whose programs keep a GPU busy, however many columns each goes
 MOST_INPUTS = 24
 MOST_OUTPUTS = 64
 _HOLDING = ("reduce", "column")
+_SUMS = ("column", "total")  # known when the kernel is done
 _SPREAD = ("map", "cast")
 
 
@@ -35,6 +36,11 @@ class Group:
     def holds(self) -> bool:
         """Whether a program holds rows as a whole."""
         return self.rows > 1 or any(d.kind in _HOLDING for d in self.definitions)
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether elements are reduced to one number in two kernels."""
+        return any(d.kind == "total" for d in self.definitions)
 
     @property
     def loops(self) -> bool:
@@ -62,21 +68,18 @@ class Group:
         stored = [self.made[n] for n in self.outputs(read)]
         if len(self.inputs) > MOST_INPUTS or len(stored) > MOST_OUTPUTS:
             return False
-<<<<<<< HEAD
-=======
         if all(self.forms[n].kind is int for n in self.inputs):
             return False  # nothing says on which device
         if self.holds and any(d.kind == "map" and is_of_blocks(d.what[0]) for d in self.definitions):
             return False
->>>>>>> ag
         return all(self._lies(d) for d in self.definitions) and self._ends(stored)
 
     def unfit(self, read: Iterable[int]) -> list[int]:
         """Of the values that it must leave in memory, those that do not have its columns."""
         reduced = [self._wide(self.forms[d.operands[0].number].shape) for d in self._holding]
         stored = {n: self._wide(self.made[n].shape) for n in self.outputs(read)
-                  if self.made[n].kind != "column"}  # fmt: skip
-        columns = max([*reduced, *stored.values()], default=1)
+                  if self.made[n].kind not in _SUMS}  # fmt: skip
+        columns = max(reduced or stored.values(), default=1)
         return [n for n, wide in stored.items() if wide not in (1, columns)]
 
     def _wide(self, shape: tuple[int, ...]) -> int:
@@ -84,7 +87,7 @@ class Group:
 
     @property
     def _holding(self) -> list[Definition]:
-        return [d for d in self.definitions if d.kind in _HOLDING]
+        return [d for d in self.definitions if d.kind in _HOLDING or d.kind in _SUMS]
 
     def _lies(self, d: Definition) -> bool:
         if d.kind != "column" and spaces.columns(d.shape, self.rows) is None:
@@ -97,10 +100,10 @@ class Group:
         form, inside = self.forms[number], self.made.get(number)
         if form.kind is int:
             return True
-        if inside is not None and inside.kind == "column":
-            return False  # it is known when the kernel is done
+        if inside is not None and inside.kind in _SUMS:
+            return False
         at = spaces.split(form.shape, rows)
-        if d.kind in _HOLDING:
+        if d.kind in _HOLDING or d.kind in _SUMS:
             count = rows if d.kind == "column" else math.prod(form.shape) // d.what[1]
             return spaces.columns(form.shape, rows) is not None and count == rows
         if d.kind in ("cat", "embed"):
@@ -137,9 +140,11 @@ class Group:
         """Whether all that is reduced has the columns of the group, and all that is stored those
         or one."""
         reduced = {self._wide(self.forms[d.operands[0].number].shape) for d in self._holding}
-        wide = {self._wide(d.shape) for d in stored if d.kind != "column"} - {1} | reduced
+        wide = {self._wide(d.shape) for d in stored if d.kind not in _SUMS} - {1} | reduced
         self.columns = max(wide, default=1)
         if len(wide) > 1 or -1 in wide:
+            return False
+        if self.holds and self.has_totals:
             return False
         return not self.loops or (
             all(d.kind != "column" for d in self.definitions)

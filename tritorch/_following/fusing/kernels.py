@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch._following.fusing.definitions import Definition
 from tritorch._following.fusing.groups import Group
 from tritorch._following.fusing.looping import Looped
 from tritorch._following.fusing.orders import in_order_of_memory
-from tritorch._following.fusing.writing import Source, Written, held, type_text
+from tritorch._following.fusing.writing import Source, Written, held, identity, type_text
 from tritorch._triton.kernel import written_kernel
 from tritorch.gpu import errors
 from tritorch.gpu.layout import LONG, block_size, float_bits
@@ -20,6 +21,7 @@ _OUTSIDE = "index {value} is out of bounds for dimension {0} with size {1}"
 ELEMENTS = 2048  # of a program that holds rows
 PART = 4096  # columns of a row that a program holds at a time, of those that are too long
 PROGRAMS = 256  # that sum columns, at most
+PROGRAMS_OF_ALL = 1024  # that reduce all elements, at most
 
 
 def tile(group: Group) -> dict[str, int]:
@@ -62,12 +64,16 @@ class Fused:
         forms = [group.forms[n] for n in self.kernel.outputs]
         self._made = [(form.shape, form.strides, form.dtype) for form in forms]
         self._grid = (self._blocks(),)
-        self._add_up = _AddUp(group, self.kernel.sums, self._grid[0]) if self.kernel.sums else None
+        self._add_up: _AddUp | None = None
+        if self.kernel.sums:
+            second = _Totals if group.has_totals else _AddUp
+            self._add_up = second(group, self.kernel.sums, self._grid[0])
 
     def _blocks(self) -> int:
         group = self.group
         if not group.holds:
-            return -(-group.columns // self.options["BLOCK"])
+            blocks = -(-group.columns // self.options["BLOCK"])
+            return min(blocks, PROGRAMS_OF_ALL) if self.kernel.sums else blocks
         blocks = -(-group.rows // self.options["ROWS"])
         return min(blocks, PROGRAMS) if self.kernel.sums else blocks
 
@@ -135,6 +141,38 @@ class _AddUp:
         return outs
 
 
+class _Totals(_AddUp):
+    """The second kernel of reductions to one number, of what each program has left."""
+
+    def __init__(self, group: Group, totals: Sequence[int], programs: int) -> None:
+        forms = [group.forms[number] for number in totals]
+        self.made = [(form.shape, form.strides, form.dtype) for form in forms]
+        self.kept = [((programs,), held(form.dtype)) for form in forms]
+        self.grid = (1,)
+        self.launch = written_kernel(_total([group.made[n] for n in totals], programs))
+        self.options = {"WIDTH": max(4, 1 << (programs - 1).bit_length()), "num_warps": 4}
+
+
+def _total(definitions: Sequence[Definition], programs: int) -> str:
+    lines, used = [], set()
+    for i, d in enumerate(definitions):
+        how, count = d.what
+        used.add(f"row_{how}")
+        more = f", {count}" if how == "mean" else "" if how == "sum" else f", {identity(d)}"
+        lines.append(f"part_{i} = tl.load(sum{i}_ptr + col, mask=mask, other=0)")
+        lines.append(f"total_{i} = row_{how}(part_{i}, mask{more})")
+        lines.append(
+            f"tl.store(y{i}_ptr + tl.zeros([1, 1], tl.int32), "
+            f"convert(total_{i}, {type_text(d.dtype)}))"
+        )
+    n = len(definitions)
+    parameters = [f"sum{i}_ptr" for i in range(n)] + [f"y{i}_ptr" for i in range(n)]
+    return _TOTAL.format(
+        parameters=", ".join(parameters), programs=programs, used=", ".join(sorted(used)),
+        lines="\n".join(f"    {line}" for line in lines),
+    )  # fmt: skip
+
+
 def _add_up(forms: Sequence[Any], programs: int, columns: int) -> str:
     lines = []
     for i, form in enumerate(forms):
@@ -148,6 +186,19 @@ def _add_up(forms: Sequence[Any], programs: int, columns: int) -> str:
     )  # fmt: skip
 
 
+_TOTAL = '''import triton
+import triton.language as tl
+
+from tritorch.kernels.copy import convert
+from tritorch.kernels.fused import {used}
+
+
+@triton.jit
+def fused_total({parameters}, WIDTH: tl.constexpr):
+    col = tl.arange(0, WIDTH)[None, :]
+    mask = col < {programs}
+{lines}
+'''
 _ADD_UP = '''import triton
 import triton.language as tl
 

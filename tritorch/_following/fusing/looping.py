@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tritorch._following.fusing.definitions import Definition
 from tritorch._following.fusing.groups import Group
-from tritorch._following.fusing.writing import Source, Written, extreme, held, type_text
+from tritorch._following.fusing.writing import Source, Written, held, identity, type_text
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -87,18 +87,11 @@ class Looped(Source):
 
     def _gathered(self, d: Definition) -> str:
         """The name of what is left of a row: as many numbers as a round has columns."""
-        how, _ = d.what
         kind = held(d.dtype)
         tile = self.tile(d, kind)
         total = self.new("part")
-        add = how in ("sum", "mean")
-        first = "0" if add else extreme(kind, how == "larger")
-        self.lines.append(f"{total} = tl.full([ROWS, WIDTH], {first}, {type_text(kind)})")
-        whole = f"{self.function('whole_row', 'fused')}({tile}, col_mask, {first})"
-        joined = f"{total} + {whole}"
-        if not add:
-            joined = f"{self.function(how, 'reduction')}({total}, {whole})"
-        self.inner.append(f"{total} = {joined}")
+        self.lines.append(f"{total} = tl.full([ROWS, WIDTH], {identity(d)}, {type_text(kind)})")
+        self.inner.append(f"{total} = {self.joined(d, total, tile, 'col_mask')}")
         return total
 
     def _depths(

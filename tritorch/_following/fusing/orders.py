@@ -14,7 +14,7 @@ from tritorch._following.fusing.definitions import Definition
 from tritorch._following.fusing.groups import Group
 from tritorch._following.tape import Form
 
-_ANYWHERE = ("map", "cast", "view")  # of elements that are found wherever they are counted
+_ANYWHERE = ("map", "cast", "view", "total")  # of elements that are found wherever they are counted
 Order = tuple[int, ...]
 
 
@@ -23,8 +23,8 @@ def in_order_of_memory(group: Group, stored: Sequence[int]) -> Group:
     nothing."""
     if group.holds or any(d.kind not in _ANYWHERE for d in group.definitions):
         return group
-    rank = max(len(d.shape) for d in group.definitions)
     inside = _not_behind_views(group, stored)
+    rank = max((len(group.forms[n].shape) for n in inside), default=0)
     arrays = [n for n in inside if n in stored or n not in group.made]
     orders = Counter(
         order for n in arrays if (order := _order(group.forms[n], group.columns, rank))

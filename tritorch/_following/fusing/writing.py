@@ -3,7 +3,7 @@
 Without reductions a program computes BLOCK elements (`at`); else ROWS rows (`row`) of all columns
 (`col`, in a tile of WIDTH).  A value is computed where it is asked for: of most there is one line, of
 one that a view shows in another place, another.  Sums of columns are made by as many programs as
-there are, each of which goes through rows, and are added up by a second kernel.  Rows that no program
+there are, each of which goes through rows, and are added up by a second kernel; so is what all elements come to.  Rows that no program
 holds are gone through in `looping.py`.
 """
 
@@ -61,7 +61,7 @@ class Written(NamedTuple):
     read: tuple[int, ...]  # those themselves
     numbers: tuple[Number, ...]
     outputs: tuple[int, ...]  # values that it makes
-    sums: tuple[int, ...]  # of those, sums of columns
+    sums: tuple[int, ...]  # of those, what a second kernel adds up
     marks: tuple[str, int, int] | None  # a record, a dim and its size: what an index may be outside
 
 
@@ -449,7 +449,8 @@ class Source:
         """Which groups of four elements a program computes."""
         if self.tiled:
             return f"row * {self.group.columns // 4} + tl.arange(0, WIDTH // 4)[None, :]"
-        return "tl.program_id(0) * (BLOCK // 4) + tl.arange(0, BLOCK // 4)"
+        block = "block" if self.group.has_totals else "tl.program_id(0)"
+        return f"{block} * (BLOCK // 4) + tl.arange(0, BLOCK // 4)"
 
     def _iota(self, d: Definition, place: Place) -> Word:
         start, step = d.what
@@ -468,7 +469,8 @@ class Source:
         word = self.element(x, self.forms[x].shape, self.place)
         text = self.said(word, kind)
         if not word.by_col or (d.kind == "column" and not word.by_row):
-            text = f"{self.function('spread', 'fused')}({text}, row, col)"
+            where = "row, col" if self.tiled else "at, at"
+            text = f"{self.function('spread', 'fused')}({text}, {where})"
         return text
 
     def _reduce(self, d: Definition, place: Place) -> Word:
@@ -479,11 +481,7 @@ class Source:
         """All of a tile's rows as one number each."""
         how, count = d.what
         kind = held(d.dtype)
-        more = ""
-        if how == "mean":
-            more = f", {count}"
-        elif how != "sum":
-            more = f", {extreme(kind, how == 'larger')}"
+        more = f", {count}" if how == "mean" else "" if how == "sum" else f", {identity(d)}"
         call = self.function(f"row_{how}", "fused")
         word = self.line(d.name, f"{call}({tile}, {mask}{more})", kind)
         return word._replace(by_row=True, by_col=False)
@@ -492,17 +490,28 @@ class Source:
 
     def written(self, outputs: Sequence[int]) -> Written:
         group = self.group
-        sums = [n for n in outputs if group.made[n].kind == "column"]
+        sums = [n for n in outputs if group.made[n].kind in ("column", "total")]
         stores = [n for n in outputs if n not in sums]
         for i, number in enumerate(stores):
             self.stored(group.made[number], f"y{i}_ptr")
         for i, number in enumerate(sums):
             d = group.made[number]
             tile = self.tile(d, held(d.dtype))
+            if d.kind == "total":
+                self.add(f"sum{i} = {self.joined(d, f'sum{i}', tile, 'mask')}")
+                continue
             self.function("column_sum", "fused")
             mask = self.place.row_mask or "None"
             self.add(f"sum{i} += column_sum({tile}, {mask})")
         return self._assembled(stores, sums)
+
+    def joined(self, d: Definition, part: str, tile: str, mask: str) -> str:
+        """The text of a part of a reduction and one more tile."""
+        how, _ = d.what
+        whole = f"{self.function('whole_row', 'fused')}({tile}, {mask}, {identity(d)})"
+        if how in _ADDED:
+            return f"{part} + {whole}"
+        return f"{self.function(how, 'reduction')}({part}, {whole})"
 
     def ending(self, read: set[int], result: int) -> Written:
         """A function of an element of the product."""
@@ -579,7 +588,9 @@ class Source:
         rows, cols = self.group.rows, self.group.columns
         if not self.tiled:
             first = "at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
-            return [first, f"mask = at < {cols}", *self.lines]
+            if not sums:
+                return [first, f"mask = at < {cols}", *self.lines]
+            return self._totals(sums)
         head = ["col = tl.arange(0, WIDTH)[None, :]", f"col_mask = col < {cols}"]
         own = ["row = block * ROWS + tl.arange(0, ROWS)[:, None]"]
         own += [f"row_mask = row < {rows}"] * (rows > 1)
@@ -596,6 +607,23 @@ class Source:
             *(f"    {line}" for line in (*own, *self.lines)),
             *(f"tl.store(sum{i}_ptr + tl.program_id(0) * {cols} + col, sum{i}, mask=col_mask)"
               for i in range(len(sums))),
+        ]  # fmt: skip
+
+    def _totals(self, sums: Sequence[int]) -> list[str]:
+        """The lines, for each block of a program, and what it leaves of them."""
+        cols, wanted = self.group.columns, [self.group.made[n] for n in sums]
+        ends = [self.function(f"all_{'sum' if d.what[0] in _ADDED else d.what[0]}", "fused")
+                for d in wanted]  # fmt: skip
+        return [
+            *(f"sum{i} = tl.full([BLOCK], {identity(d)}, {type_text(held(d.dtype))})"
+              for i, d in enumerate(wanted)),
+            f"for block in range(tl.program_id(0), {cols} // BLOCK + ({cols} % BLOCK > 0), "
+            "tl.num_programs(0)):",
+            "    at = block * BLOCK + tl.arange(0, BLOCK)",
+            f"    mask = at < {cols}",
+            *(f"    {line}" for line in self.lines),
+            *(f"tl.store(sum{i}_ptr + tl.program_id(0), {end}(sum{i}))"
+              for i, end in enumerate(ends)),
         ]  # fmt: skip
 
     def _assembled(self, stores: Sequence[int], sums: Sequence[int]) -> Written:
@@ -645,6 +673,15 @@ _SHORT = {
     "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
 }  # fmt: skip
 _PREDICATES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+
+
+_ADDED = ("sum", "mean")
+
+
+def identity(d: Definition) -> str:
+    """What a reduction starts from."""
+    how, _ = d.what
+    return "0" if how in _ADDED else extreme(held(d.dtype), how == "larger")
 
 
 def extreme(kind: Dtype, lowest: bool) -> str:
