@@ -252,7 +252,8 @@ def _loops_on_operands_of_several_shapes(x: Any, y: Any) -> list[Any]:
     degree = (y[:1] * 0 + 3) * 1
     return [
         zeta(a, b), zeta(b[:1] + 1, b * 2), zeta(rows, rows.sum(-1, True)), zeta(rows.sum(-1), 2.0),
-        torch.special.hermite_polynomial_h(b, degree), torch.special.hermite_polynomial_he(a, degree),
+        torch.special.hermite_polynomial_h(b, degree),
+        torch.special.hermite_polynomial_he(a, degree),
     ]  # fmt: skip
 
 
@@ -270,10 +271,11 @@ def test_programs(run: Any, mode: str | None) -> None:
     torch.manual_seed(3)
     inputs = [torch.randn(5, 1, device="cuda"), torch.randn(7, device="cuda")]
     fast = torch.compile(run, mode=mode)
+    results = []
     for function in (run, *[fast] * RUNS):
         torch.manual_seed(5)
-        found = function(*inputs)
-        expected = found if function is run else expected
+        results.append(function(*inputs))
+    expected, found = results[0], results[-1]
     for x, y in zip(found, expected, strict=True):
         assert x.equal(y) if mode else torch.allclose(x, y, 1e-5, 1e-5, equal_nan=True)
 

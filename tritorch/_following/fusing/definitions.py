@@ -1,17 +1,17 @@
 """How an element of a call's result is computed, where a kernel that is written may compute it.
 
-    map      a scalar function of kernels/ of the elements in the same place
-    cast     the element, in another dtype
-    view     the element of a value in another place
-    cat      the element of one of several values
-    embed    the element of a value that is a part of this one, else 0
-    rows     of a table, the row that a number says, in the same column
-    pick     of a row, the element that a number says
-    drop     dropout, of the numbers that eager draws
-    iota     the place along the last dim
-    reduce   of all elements of a row: "sum", "mean", "larger", "smaller"
-    column   the sum of all elements of a column
-    total    of all elements, where those are many: as reduce
+map      a scalar function of kernels/ of the elements in the same place
+cast     the element, in another dtype
+view     the element of a value in another place
+cat      the element of one of several values
+embed    the element of a value that is a part of this one, else 0
+rows     of a table, the row that a number says, in the same column
+pick     of a row, the element that a number says
+drop     dropout, of the numbers that eager draws
+iota     the place along the last dim
+reduce   of all elements of a row: "sum", "mean", "larger", "smaller"
+column   the sum of all elements of a column
+total    of all elements, where those are many: as reduce
 """
 
 from __future__ import annotations

@@ -307,4 +307,3 @@ class Grouping:
     def read_of(self, unit: _Unit) -> set[int]:
         """What others read of a unit's results."""
         return self._read(unit.members, unit.members)
-

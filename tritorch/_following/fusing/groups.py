@@ -68,9 +68,8 @@ class Group:
         stored = [self.made[n] for n in self.outputs(read)]
         if len(self.inputs) > MOST_INPUTS or len(stored) > MOST_OUTPUTS:
             return False
-        if all(self.forms[n].kind is int for n in self.inputs):
-            return False  # nothing says on which device
-        if self.holds and any(d.kind == "map" and is_of_blocks(d.what[0]) for d in self.definitions):
+        maps = [d for d in self.definitions if d.kind == "map"]
+        if self.holds and any(is_of_blocks(d.what[0]) for d in maps):
             return False
         return all(self._lies(d) for d in self.definitions) and self._ends(stored)
 

@@ -11,7 +11,8 @@ from tritorch._following.fusing.definitions import Definition
 from tritorch._following.fusing.groups import Group
 from tritorch._following.fusing.looping import Looped
 from tritorch._following.fusing.orders import in_order_of_memory
-from tritorch._following.fusing.writing import Source, Written, held, identity, type_text
+from tritorch._following.fusing.words import Written, held, identity, type_text
+from tritorch._following.fusing.writing import Source
 from tritorch._triton.kernel import written_kernel
 from tritorch.gpu import errors
 from tritorch.gpu.layout import LONG, block_size, float_bits
@@ -186,7 +187,7 @@ def _add_up(forms: Sequence[Any], programs: int, columns: int) -> str:
     )  # fmt: skip
 
 
-_TOTAL = '''import triton
+_TOTAL = """import triton
 import triton.language as tl
 
 from tritorch.kernels.copy import convert
@@ -198,8 +199,8 @@ def fused_total({parameters}, WIDTH: tl.constexpr):
     col = tl.arange(0, WIDTH)[None, :]
     mask = col < {programs}
 {lines}
-'''
-_ADD_UP = '''import triton
+"""
+_ADD_UP = """import triton
 import triton.language as tl
 
 from tritorch.kernels.copy import convert
@@ -211,4 +212,4 @@ def fused_add_up({parameters}, ROWS: tl.constexpr, WIDTH: tl.constexpr):
     col = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)[None, :]
     mask = (row < {programs}) & (col < {columns})
 {lines}
-'''
+"""

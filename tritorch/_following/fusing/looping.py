@@ -1,8 +1,9 @@
 """The source of a group's kernel where rows are too long to be held.
 
-A program goes through one row in parts of WIDTH columns, once for each depth of reductions: those of
-rows as they are read, then those that need the first, and so on; at last for what is stored.  It reads
-a row again each time, from the cache.  What does not differ along a row is computed between the loops.
+A program goes through one row in parts of WIDTH columns, once for each depth of reductions: those
+of rows as they are read, then those that need the first, and so on; at last for what is stored.  It
+reads a row again each time, from the cache.  What does not differ along a row is computed between
+the loops.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 
 from tritorch._following.fusing.definitions import Definition
 from tritorch._following.fusing.groups import Group
-from tritorch._following.fusing.writing import Source, Written, held, identity, type_text
+from tritorch._following.fusing.words import Written, held, identity, type_text
+from tritorch._following.fusing.writing import Source
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 

@@ -1,7 +1,7 @@
 """In which order a kernel without rows goes through its elements: that in which its arrays lie.
 
-Images with their channels last lie otherwise than their shape says.  Counted by shape, neighbours in a
-program would be far from each other in memory.
+Images with their channels last lie otherwise than their shape says.  Counted by shape, neighbours
+in a program would be far from each other in memory.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Order = tuple[int, ...]
 
 
 def in_order_of_memory(group: Group, stored: Sequence[int]) -> Group:
-    """A group whose dims are in the order in which most of its arrays lie; itself where that changes
-    nothing."""
+    """A group whose dims are in the order in which most of its arrays lie; itself where that
+    changes nothing."""
     if group.holds or any(d.kind not in _ANYWHERE for d in group.definitions):
         return group
     inside = _not_behind_views(group, stored)

@@ -31,8 +31,9 @@ class Maker(Operator):
         """make: gives the array.  random: it is drawn, by the params' generator or the default
         one.  internal: PyTorch has no such operator."""
         kind = "internal" if internal else "random" if random else "factory"
-        super().__init__(name, "", params, cpu=make, kind=kind, schema=schema, infer=self._describe,
-                         fuses=fuses)
+        super().__init__(
+            name, "", params, cpu=make, kind=kind, schema=schema, infer=self._describe, fuses=fuses
+        )
         self.make = make
 
     def __call__(self, *params: Any) -> Any:
