@@ -278,8 +278,8 @@ class Elements:
         return word._replace(by_row=True, by_col=True)
 
     def _embed(self, d: Definition, place: Place) -> Word:
-        kind = held(d.dtype)
-        chosen, said = self._part(d, d.operands[0].number, *d.what, place)
+        kind, (dim, first) = held(d.dtype), d.what
+        chosen, said = self._part(d, d.operands[0].number, dim, first, place)
         self.function("constant", "fused")
         zero = f"constant({number_text(0, kind)}, {type_text(kind)})"
         word = self.line("embedded", f"tl.where({chosen}, {said}, {zero})", kind)

@@ -125,7 +125,9 @@ class _AddUp:
     def __init__(self, group: Group, sums: Sequence[int], programs: int) -> None:
         forms = [group.forms[number] for number in sums]
         self.made = [(form.shape, form.strides, form.dtype) for form in forms]
-        self.kept = [((programs, group.columns), held(form.dtype)) for form in forms]
+        self.kept: list[tuple[tuple[int, ...], Any]] = [
+            ((programs, group.columns), held(form.dtype)) for form in forms
+        ]
         rows = 1 << (programs - 1).bit_length()
         width = min(max(16, 1 << (group.columns - 1).bit_length()), max(16, 4096 // rows))
         self.grid = (-(-group.columns // width),)
