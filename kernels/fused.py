@@ -110,13 +110,13 @@ def dropped(x, kept, p):
 
 
 @triton.jit
-def checked(index, size, mask, flag_ptr, where, WRAP: tl.constexpr):
+def checked(index, size, mask, flag, where, WRAP: tl.constexpr):
     """Numbers that say which of `size` elements is read; for one outside, an error is marked and
     the first is read.  WRAP: negative ones count from the end."""
     inside = (index >= (-size if WRAP else 0)) & (index < size)
     bad = inside == 0
     if mask is not None:
         bad = bad & mask
-    report(flag_ptr, where, index, bad)
+    report(flag, where, index, bad)
     at = tl.where(index < 0, index + size, index)
     return tl.where(inside, at, 0)
