@@ -29,8 +29,6 @@ from tritorch._following.tape import Form, Value
 from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import dtype as Dtype
 
-_PREDICATES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-
 
 class Elements:
     """The lines of a kernel, as they are written; exact: it rounds where eager does."""
@@ -241,15 +239,11 @@ class Elements:
             spread = self.function("spread", "fused")
             texts = [f"{spread}({text}, {row}, {col})" for text in texts]
         text = f"{self.function(name)}({', '.join(texts)})"
-        made = dtypes.bool_ if d.dtype is dtypes.bool_ and name in _PREDICATES else kind
-        if made is not kind or not kind.is_floating_point:
+        made = kind
+        if d.dtype is dtypes.bool_ or not kind.is_floating_point:  # Triton may widen those
             self.function("convert", "copy")
             made = held(d.dtype)
             text = f"convert({text}, {type_text(made)})"
-        elif d.dtype is dtypes.bool_:
-            made = dtypes.bool_
-            self.function("convert", "copy")
-            text = f"convert({text}, tl.int1)"
         return self.line(d.name, text, made, *words)
 
     def _cast(self, d: Definition, place: Place) -> Word:

@@ -94,7 +94,6 @@ class Ended:
         places = [x.number for x in call.args if type(x) is Value]
         self.inputs = (*places, *self.written.arrays)
         self._n_given = len(places)
-        self._n_arrays = len(self.written.arrays)
         forms = [group.forms[n] for n in self.results]
         self._kind, self._shape = forms[0].dtype, forms[0].shape
         self._beside = [(form.shape, form.strides, form.dtype) for form in forms[1:]]

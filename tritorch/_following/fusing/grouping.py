@@ -183,16 +183,22 @@ class Grouping:
                 break
         else:
             return False
-        target = chosen[0]
-        target.group, target.members, target.mask = group, members, mask
+        chosen[0].group = group
+        self._unite(chosen[0], chosen, members, before)
+        return True
+
+    def _unite(
+        self, target: _Unit, chosen: Sequence[_Unit], members: list[int], before: Sequence[_Unit]
+    ) -> None:
+        """One unit takes the place of several; before: the others that they depend on."""
+        target.members, target.mask = members, sum(unit.mask for unit in chosen)
         for unit in chosen:
             target.after |= unit.after
-        target.after &= ~mask
+        target.after &= ~target.mask
         for m in members:
             self.unit[m] = target
         self.units = [u for u in self.units if u is target or u not in chosen]
         self._depend(target, before)
-        return True
 
     def _end(self, unit: _Unit) -> None:
         """Lets a product's kernel go on with a unit, if one can: the last that the unit reads."""
@@ -218,14 +224,8 @@ class Grouping:
             group = group_after(unit.group, made, read)
             if group is None:
                 continue
-            unit.group, unit.product, unit.members, unit.mask = group, product, members, mask
-            for each in chosen:
-                unit.after |= each.after
-            unit.after &= ~mask
-            for m in members:
-                self.unit[m] = unit
-            self.units = [u for u in self.units if u is unit or u not in chosen]
-            self._depend(unit, before)
+            unit.group, unit.product = group, product
+            self._unite(unit, chosen, members, before)
             return
 
     def _is_settled(self, m: int, members: Sequence[int], placed: int) -> bool:
