@@ -484,3 +484,29 @@ def test_gradients_of_gradients_are_added_up_as_without_compile() -> None:
             compiled(x, w).square().sum().backward()
             found.append(w.grad)
         assert torch.equal(*found), run
+
+
+def test_a_freed_output_leaves_others_as_without_compile() -> None:
+    """The gradient inside frees what only the loss came by: the other output is differentiated
+    twice, its gradients of gradients added up in eager's order, and the loss refused."""
+
+    def function(w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        loss = (w * w).sum() * 0.125
+        torch.autograd.grad(loss, w)
+        return (w * 2 + 1).tanh(), loss
+
+    fast = torch.compile(function)
+    for run in range(8):
+        torch.manual_seed(run)
+        data = torch.randn(4, 4)
+        found = []
+        for compiled in (function, fast):
+            w = data.clone().requires_grad_()
+            y, loss = compiled(w)
+            total = y.double().sum()
+            (g,) = torch.autograd.grad(total, w, create_graph=True)
+            (total + (g.double() ** 2).sum()).backward()
+            found.append(w.grad)
+            with pytest.raises(RuntimeError, match="a second time"):
+                loss.backward()
+        assert torch.equal(*found), run

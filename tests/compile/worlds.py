@@ -15,6 +15,7 @@ import io
 import linecache
 import random
 import re
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import tritorch as torch
+from tritorch.autograd import engine
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 from . import operators
@@ -30,6 +32,7 @@ from .random_programs import Program
 
 _PRELUDE = Path(__file__).with_name("prelude.py")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
+_PASS = engine._run.__code__
 
 Seen = dict[str, Any]
 
@@ -136,6 +139,11 @@ def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {_ADDRESS.sub('0x', str(error))}"
 
 
+def _of_a_pass(error: BaseException) -> bool:
+    """Whether an error ended a backward pass."""
+    return any(frame.f_code is _PASS for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
 class World:
     """One run of a program's calls."""
 
@@ -196,6 +204,8 @@ class World:
                     result = self.run(*arguments)
                 except Exception as error:
                     self.error = _text(error)
+                    if _of_a_pass(error):
+                        self.forget_gradients()
             modes = self.modes()
             seen = self.look(result).seen if program.watched else {}
             if program.backward in ("each", "twice"):
@@ -252,12 +262,13 @@ class World:
             self.forget_gradients()
 
     def forget_gradients(self) -> None:
-        """Takes gradients away: a pass that fails has added up those of some leaves before, and
+        """Takes gradients away: a pass that fails has added up those of some tensors before, and
         which they are hangs on the order of nodes; a segment is a single node."""
         names = self.names
-        for leaf in (*names["model"].parameters(), names["w"], names.get("x"), names.get("y")):
-            if isinstance(leaf, torch.Tensor) and leaf.is_leaf:
-                leaf.grad = None
+        leaves = (*names["model"].parameters(), names["w"], names.get("x"), names.get("y"))
+        for x in (*leaves, names["cache"].get("retained")):
+            if isinstance(x, torch.Tensor) and (x.is_leaf or x.retains_grad):
+                x.grad = None
 
     def look(self, result: Any) -> Looker:
         """All that can be seen now."""

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 class CompiledFunctionBackward(Node):
     """The gradient of a segment.
 
-    freed: outputs whose gradients need what a pass has freed, as it would have freed the nodes of
-    the segment's calls; asked: those that the last pass asked for; inner: once it is open, what
-    stands for each output; outputs: weak references to those."""
+    asked: outputs that the last pass asked for; passed: those from which a pass has freed what it
+    came by; freed: those whose gradients need some of that; inner: once it is open, what stands
+    for each output; outputs: weak references to those."""
 
-    __slots__ = ("asked", "freed", "inner", "outputs", "run")
+    __slots__ = ("asked", "freed", "inner", "outputs", "passed", "run")
     asked: set[int]
+    passed: set[int]
     freed: set[int]
     inner: Any  # [(node, output)]
     outputs: list[Any]
@@ -42,7 +43,7 @@ class CompiledFunctionBackward(Node):
         """Puts the graph of the segment's calls, made again, in this node's place, if what they
         read is as it was.  Then all is as without compile, and takes as long."""
         if self.inner is None:
-            if self.run is None or self.freed or not self.run.segment.can_open(self.run):
+            if self.run is None or not self.run.segment.can_open(self.run):
                 return False
             self.inner = self.run.segment.made_again(self.run, self)
             hooks = self._node_hooks
@@ -61,7 +62,7 @@ class CompiledFunctionBackward(Node):
     def open_within(self, nr: int) -> tuple[Any, int]:
         """Where gradients of an output can be seen: there, if others hang on it, too."""
         if self.inner is None:
-            if self.run is None or self.freed or nr not in self.run.segment.within:
+            if self.run is None or nr not in self.run.segment.within:
                 return self, nr
             if not self.opened():
                 raise RuntimeError(self.run.segment.written)
@@ -91,6 +92,7 @@ class CompiledFunctionBackward(Node):
         return tuple(edges)
 
     def _node_free(self) -> None:
+        self.passed |= self.asked
         self.freed |= self.run.segment.freed_with(self.asked)
         if len(self.freed) == self._node_n_outputs:
             self.run = None
@@ -132,7 +134,8 @@ def new_node(run: Any, inputs: list[Tensor], held: Sequence[Tensor]) -> Any:
     node._node_shape = tuple(x._array.shape for x in held)
     node._node_dtype = tuple(x._array.dtype for x in held)
     node._node_saved = ()  # there is something to free
-    node.run, node.freed, node.asked, node.inner = run, set(), set(), None
+    node.run, node.inner = run, None
+    node.asked, node.passed, node.freed = set(), set(), set()
     node.outputs = [ref(x) for x in held]
     _C.reserve_places(PLACES)
     run.results = run.segment.read_results(held)

@@ -155,6 +155,9 @@ class Segment:
             _C.set_grad_enabled(again)
             _C.unfollow(-1)
         roots = [(x._node, x.output_nr) for x in self.outputs(made)]
+        for each in nodes_after(first, [roots[i][0] for i in node.passed]):
+            if each._node_holds:
+                each._node_free()  # as the pass that came by did
         for i, each in enumerate(nodes_after(first, [root for root, _ in roots])):
             each._node_sequence = node._node_sequence + 1 + i
         return roots
