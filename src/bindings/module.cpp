@@ -8,6 +8,7 @@
 #include "memory/host.h"
 #include "memory/registry.h"
 #include "nn/modules.h"
+#include "profiling/python.h"
 #include "tensor/answers.h"
 #include "tensor/gate.h"
 #include "tensor/ndarray.h"
@@ -66,6 +67,7 @@ NB_MODULE(_C, m) {
   keep_freed_host_memory();
   if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
       !add_following(m.ptr()) || !add_property_type(m.ptr()) || !add_module_type(m.ptr()) ||
-      !add_quiet_type(m.ptr()) || !add_ndarray_functions(m.ptr()))
+      !add_quiet_type(m.ptr()) || !add_ndarray_functions(m.ptr()) ||
+      !profiling::add_functions(m.ptr()))
     throw nb::python_error();
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "profiling/python.h"
 #include "tensor/tensor.h"
 
 namespace tritorch {
@@ -233,7 +234,7 @@ PyObject* call_forward(PyObject* self, PyObject* fields, PyObject* args, PyObjec
   return result;
 }
 
-PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+PyObject* answer_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyTypeObject* type = Py_TYPE(self);
   adopt(type);
   PyObject* fields = fields_of(self);
@@ -248,6 +249,12 @@ PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject* result = call_forward(self, fields, args, kwargs);
   if (!result) note_error(self);
   return result;
+}
+
+PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  if (!profiling::enabled || !profiling::options.modules) return answer_call(self, args, kwargs);
+  profiling::ModuleScope scope(self);
+  return answer_call(self, args, kwargs);
 }
 
 // ---- the type -----------------------------------------------------------------------------------

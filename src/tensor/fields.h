@@ -5,6 +5,7 @@
 #include <structmember.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "tensor/ndarray.h"
@@ -133,6 +134,7 @@ struct Node {
 // Gives a new node its place in the order of all: after those of what waits, which were called for
 // before.  False with a Python error set on failure.
 bool number(Node* n);
+std::uint64_t next_place();  // what the next node gets
 
 // reserve_places(count): later nodes leave that many places free after those there are.
 PyObject* reserve_places(PyObject*, PyObject* count);

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "following/region.h"
+#include "profiling/python.h"
 #include "tensor/answers.h"
 #include "tensor/fields.h"
 
@@ -88,6 +89,7 @@ struct Gate {
   Reply reply;     // the function's own, without Python, where it has one
   long wants;      // the positions where only tensors may stand, as bits; negative: not asked yet
   char describes;  // it reads what is known of a tensor that waits
+  std::uint32_t profiled;  // the number of its name in profiles plus one, or kUnnamed; 0: not asked
 };
 
 PyObject* call_handler(PyObject* handler, PyObject* gate, PyObject* const* args, Py_ssize_t n,
@@ -275,7 +277,8 @@ PyObject* call_with_dtypes(PyObject* self, PyObject* const* args, std::size_t fl
   return result;
 }
 
-PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
+inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t flagged,
+                             PyObject* names) {
   auto* gate = reinterpret_cast<Gate*>(self);
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
   const State& now = state;
@@ -320,6 +323,27 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
   else
     translate_error(self, args, n, names);
   return result;
+}
+
+// The same as an event of the profile.
+[[gnu::noinline]] PyObject* profile_call(PyObject* self, PyObject* const* args, std::size_t flagged,
+                                         PyObject* names) {
+  auto* gate = reinterpret_cast<Gate*>(self);
+  if (!gate->profiled) {
+    const std::uint32_t number =
+        gate->describes ? profiling::kUnnamed : profiling::number_of_gate(self);
+    gate->profiled = number == profiling::kUnnamed ? number : number + 1;
+  }
+  if (gate->profiled == profiling::kUnnamed) return answer_call(self, args, flagged, names);
+  profiling::Scope scope(profiling::Kind::op, gate->profiled - 1);
+  profiling::describe_call(scope.event, args, PyVectorcall_NARGS(flagged), names);
+  if (modes.grad_enabled) scope.event->sequence = static_cast<std::int64_t>(next_place());
+  return answer_call(self, args, flagged, names);
+}
+
+PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
+  return profiling::enabled ? profile_call(self, args, flagged, names)
+                            : answer_call(self, args, flagged, names);
 }
 
 PyObject* gate_new(PyTypeObject* type, PyObject* args, PyObject*) {

@@ -8,6 +8,8 @@ PyTypeObject* node_base_type = nullptr;
 
 static std::uint64_t next = 0;
 
+std::uint64_t next_place() { return next; }
+
 PyObject* reserve_places(PyObject*, PyObject* count) {
   const auto n = PyLong_AsUnsignedLongLong(count);
   if (PyErr_Occurred()) return nullptr;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "profiling/python.h"
+
 namespace tritorch {
 namespace {
 
@@ -27,6 +29,7 @@ PyObject* new_context() {
   PyObject* done = nullptr;
   if (ignore && PyContext_Enter(context) == 0) {
     done = PyObject_CallFunction(ignore, "s", "ignore");
+    if (done && !profiling::note_host_memory()) Py_CLEAR(done);
     if (PyContext_Exit(context) < 0) Py_CLEAR(done);
   }
   if (!done) Py_CLEAR(context);
@@ -37,6 +40,11 @@ PyObject* new_context() {
 }
 
 }  // namespace
+
+void forget_contexts() {
+  for (PyObject* each : idle()) Py_DECREF(each);
+  idle().clear();
+}
 
 PyObject* call_quietly(PyObject* function, PyObject* const* args, size_t n, PyObject* names) {
   PyObject* context;

@@ -16,4 +16,7 @@ PyObject* call_quietly(PyObject* function, PyObject* const* args, size_t n, PyOb
 // Adds the type to the module.  False with a Python error set on failure.
 bool add_quiet_type(PyObject* module);
 
+// Throws away the contexts in which calls run, so that later ones have what is set now.
+void forget_contexts();
+
 }  // namespace tritorch

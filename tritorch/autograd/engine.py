@@ -20,11 +20,12 @@ from tritorch import _C
 from tritorch.autograd import anomaly, grad_mode, graph, streams as node_streams
 from tritorch.autograd.nodes import FREED, AccumulateGrad, Node
 from tritorch.autograd.passes import current, queue_callback, started
-from tritorch.core import arrays, locks
+from tritorch.core import arrays, locks, profiling
 from tritorch.core.defaults import warn_once
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_strides, dense_strides_like
 from tritorch.core.nested import NestedArray
+from tritorch.core.profiling import events
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
@@ -265,7 +266,8 @@ def _run(
     owned: set[Any] = set()  # nodes whose pending gradient is a sum made here
     leaves = _Leaves(tensors if captures is None else (), create_graph)
     shared = leaves.left
-    plain = captures is None and streams is None and not create_graph
+    profiled = events.enabled()
+    plain = captures is None and streams is None and not create_graph and not profiled
     for tensor, g in zip(tensors, grads):
         node = tensor._node
         if node is None:
@@ -311,7 +313,12 @@ def _run(
                     continue
             if node._node_freed:
                 raise RuntimeError(FREED)
-            results = node._node_op.backward(node, g) if hooks is None else _run_carefully(node, g)
+            if profiled:
+                results = _run_profiled(node, g)
+            elif hooks is None:
+                results = node._node_op.backward(node, g)
+            else:
+                results = _run_carefully(node, g)
             g = None
             edges = node._node_edges
             outputs = node._node_outputs
@@ -531,6 +538,20 @@ def run_tensor_hooks(hooks: Any, g: Tensor) -> Tensor:
     return g
 
 
+def _run_profiled(node: Any, g: Any) -> Any:
+    """The same as events of a profile: of the engine's work, and of the node's own."""
+    name, sequence = node.name(), node._node_sequence
+    whole = events.begin(profiling.OP, f"autograd::engine::evaluate_function: {name}")
+    own = events.begin(profiling.NODE, name, sequence)
+    if node._node_hooks is None:
+        results = node._node_op.backward(node, g)
+    else:
+        results = _run_carefully(node, g)
+    events.end(own)
+    events.end(whole)
+    return results
+
+
 def _run_carefully(node: Any, g: Any) -> Any:
     """A node with hooks, or under anomaly detection."""
     results = anomaly.run(node, g)
@@ -565,6 +586,18 @@ def _capture_leaf(captures: Captures, leaf: Tensor, g: Tensor) -> None:
 
 
 def _arrive_at_leaf(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
+    if events.enabled():
+        name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+        whole = events.begin(profiling.OP, name)
+        own = events.begin(profiling.NODE, "torch::autograd::AccumulateGrad")
+        _give_to_leaf(leaf, g, create_graph)
+        events.end(own)
+        events.end(whole)
+    else:
+        _give_to_leaf(leaf, g, create_graph)
+
+
+def _give_to_leaf(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
     own = leaf._array  # g's is held by nobody here: `_own` counts
     if g._array.shape != own.shape or g._array.dtype is not own.dtype:
         g = _fit(g, own.shape, own.dtype)

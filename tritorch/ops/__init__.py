@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tritorch.core import arguments
+from tritorch.core import arguments, profiling
 from tritorch.core.published import INTERNAL, PUBLIC
 from tritorch.ops import (
     activation,
@@ -103,6 +103,27 @@ def _answered_question(question: str, x: Any, args: tuple[object, ...]) -> objec
     return dispatch.answered_question(question, x, args)
 
 
+def _profiled_name(gate: object) -> str | None:
+    from tritorch.ops.record import profiled
+
+    return profiled.name_of(gate)
+
+
+def _prepare_profile() -> None:
+    from tritorch.ops.record import profiled
+
+    profiled.prepare()
+
+
+def _profiled_flops(name: str, args: list[Any], kwargs: dict[str, Any]) -> int:
+    from tritorch.ops.record import profiled
+
+    return profiled.flops_of(name, args, kwargs)
+
+
+profiling.events.set_name_handler(_profiled_name)
+profiling.flops_of = _profiled_flops
+profiling.prepare = _prepare_profile
 INTERNAL["answered_number"] = _answered_number
 INTERNAL["answered_question"] = _answered_question
 arguments.declared_names = _names_of_arguments

@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 
 from tritorch import _C
 from tritorch.autograd.nodes import RemovableHandle
+from tritorch.core import profiling
 from tritorch.core.dtype import float32
+from tritorch.core.profiling import events
 from tritorch.core.tensor import Tensor, typename
 from tritorch.optim._authoring import (
     _capturable_doc as _capturable_doc,
@@ -97,9 +99,13 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         fields = self.__dict__  # a subclass around another optimizer may have none of ours
         before = fields.get("_optimizer_step_pre_hooks", _NONE)
         after = fields.get("_optimizer_step_post_hooks", _NONE)
-        if self._stepping or not (before or after or _global_pre_hooks or _global_post_hooks):
+        hooked = before or after or _global_pre_hooks or _global_post_hooks
+        profiled = not self._stepping and events.enabled()
+        if self._stepping or not (hooked or profiled):
             return step(*args, **kwargs)
         self._stepping = True
+        name = type(self).__name__
+        event = events.begin(profiling.ANNOTATION, f"Optimizer.step#{name}.step")
         try:
             for hook in [*_global_pre_hooks.values(), *before.values()]:
                 replaced = hook(self, args, kwargs)
@@ -116,6 +122,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 hook(self, args, kwargs)
             return result
         finally:
+            events.end(event)
             self._stepping = False
 
     stepping.hooked = True  # type: ignore[attr-defined]
@@ -174,6 +181,8 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients, or fills them with zeros."""
+        name = f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"
+        event = events.begin(profiling.ANNOTATION, name) if events.enabled() else None
         for group in self.param_groups:
             for p in group["params"]:
                 if set_to_none:
@@ -184,6 +193,8 @@ class Optimizer:
                     else:
                         grad.requires_grad_(False)
                     grad.zero_()
+        if event is not None:
+            events.end(event)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]

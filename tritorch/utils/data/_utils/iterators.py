@@ -11,6 +11,8 @@ import weakref
 from typing import Any
 
 from tritorch._utils import ExceptionWrapper
+from tritorch.core import profiling
+from tritorch.core.profiling import events
 from tritorch.utils.data._utils import stall
 from tritorch.utils.data._utils.pin_memory import pin_memory
 from tritorch.utils.data._utils.pools import Outcome, Processes, Threads
@@ -90,7 +92,13 @@ class _BaseDataLoaderIter:
         raise NotImplementedError
 
     def __next__(self) -> Any:
-        data = self._next_data()
+        if events.enabled():
+            name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
+            event = events.begin(profiling.ANNOTATION, name)
+            data = self._next_data()
+            events.end(event)
+        else:
+            data = self._next_data()
         self._num_yielded += 1
         expected = self._IterableDataset_len_called
         if expected is not None and self._num_yielded > expected:

@@ -1,0 +1,87 @@
+// What a profiled program does, as events: each thread writes into a buffer of its own.
+//
+// While nothing is profiled a caller pays one test of `enabled`.  An event that is open when the
+// profile ends is left as it is: its end stays 0.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tritorch::profiling {
+
+enum class Kind : std::uint8_t {
+  op,          // a public function
+  annotation,  // record_function
+  node,        // a node of a backward pass
+  module,      // a module's call; sequence: the module's address
+  memory,      // sequence: bytes, negative when freed; detail: their address; extra: the device
+  launch,      // a kernel is launched; detail: its stream; extra: its device
+  wait,        // the host waits for a device
+};
+
+// Python reads arrays of these: profiler/_events.py has the same fields.
+struct Event {
+  std::int64_t begin = 0, end = 0;  // nanoseconds of the steady clock
+  std::int64_t sequence = -1;       // the place of the node of a call, or of this node
+  std::int64_t detail = 0;
+  std::uint32_t name = 0;
+  std::uint32_t shapes = 0;  // where the arguments are in the thread's words, plus one
+  std::uint32_t stack = 0;   // of Python: a trace's id
+  std::uint32_t extra = 0;
+  Kind kind = Kind::op;
+  std::uint8_t unused[7] = {};
+};
+static_assert(sizeof(Event) == 56);
+
+struct Options {
+  bool shapes = false, stacks = false, memory = false, modules = false;
+};
+
+// What one thread wrote.
+struct Thread {
+  std::uint64_t id = 0;  // the system's
+  bool is_main = false;
+  std::vector<std::unique_ptr<Event[]>> chunks;
+  std::size_t count = 0;
+  std::vector<std::int64_t> words;  // of arguments
+
+  static constexpr std::size_t kChunk = 4096;
+  Event& at(std::size_t i) { return chunks[i / kChunk][i % kChunk]; }
+};
+
+extern constinit bool enabled;
+extern constinit Options options;
+extern constinit std::uint64_t generation;  // of profiles: what it wrote is read until the next one
+
+std::int64_t now();
+
+// A new event of this thread, begun now; it stays where it is until the next profile starts.
+Event* begin(Kind kind, std::uint32_t name);
+Thread& here();
+
+// Throws away what was written, and writes from now on.
+void start(const Options& options);
+void stop();
+const std::vector<std::shared_ptr<Thread>>& threads();
+
+// Something of that many bytes was allocated, or, negative, freed; total: what is there by now.
+void note_memory(std::int64_t bytes, std::uint64_t address, int device, std::int64_t total);
+
+// An event while it is in scope.
+class Scope {
+ public:
+  Scope(Kind kind, std::uint32_t name) : event(begin(kind, name)), generation_(generation) {}
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope() {
+    if (generation_ == generation) event->end = now();
+  }
+  Event* const event;
+
+ private:
+  const std::uint64_t generation_;
+};
+
+}  // namespace tritorch::profiling

@@ -1,0 +1,296 @@
+#define PY_SSIZE_T_CLEAN
+#include "profiling/python.h"
+
+#include <cstring>
+#include <string>
+
+#include "array/array.h"
+#include "launch/pack.h"
+#include "tensor/fields.h"
+#include "traces.h"
+
+namespace tritorch::profiling {
+namespace {
+
+PyObject* numbers = nullptr;       // {name: its number}
+PyObject* known_names = nullptr;   // by number
+PyObject* name_handler = nullptr;  // (gate) -> what a profile calls it, or None
+PyObject* modules = nullptr;       // {address: the module}: of this profile's calls
+
+// ---- arguments ----------------------------------------------------------------------------------
+
+// Note [Arguments as words]: the number of arguments; then of each the number of its keyword's name
+// plus one (0: it has none) and its tag, with a number's value, a tensor's dtype (a name's number),
+// dims, sizes and strides in elements, or a list's length and items behind it.
+enum Tag : std::int64_t { none, tensor, integer, number, truth, list, other };
+constexpr Py_ssize_t kLongList = 30;  // of what is longer only the length is kept
+
+// What is asked once for each dtype, a NumPy descr or one of ours.
+struct Elements {
+  const void* dtype = nullptr;
+  std::uint32_t name = 0;
+  std::int64_t bytes = 1;
+};
+Elements known_elements[64];
+
+const Elements& elements_of(PyObject* tensor, const void* dtype, PyObject* descr) {
+  Elements& known = known_elements[(reinterpret_cast<std::uintptr_t>(dtype) >> 4) % 64];
+  if (known.dtype == dtype) return known;
+  PyObject* ours = dtype_of_tensor(tensor);
+  PyObject* text = ours ? PyObject_Str(ours) : nullptr;
+  PyObject* bytes = descr ? PyObject_GetAttrString(descr, "itemsize") : nullptr;
+  const std::uint32_t name = text ? number_of(text) : kUnnamed;
+  const std::int64_t size = bytes ? PyLong_AsLongLong(bytes) : 1;
+  if (descr) Py_INCREF(descr);  // no other one has its address
+  known = {dtype, name == kUnnamed ? 0 : name, size > 0 ? size : 1};
+  Py_XDECREF(bytes);
+  Py_XDECREF(text);
+  Py_XDECREF(ours);
+  PyErr_Clear();
+  return known;
+}
+
+void write_tensor(std::vector<std::int64_t>& words, PyObject* object, const Tensor* t) {
+  PyObject* array = array_of(t);
+  NDArray* host = array ? as_ndarray(array) : nullptr;
+  const Array* device = array && !host ? as_array(array) : nullptr;
+  if (!host && !device) {
+    words.push_back(other);
+    return;
+  }
+  const Elements& of = host ? elements_of(object, host->descr, host->descr)
+                            : elements_of(object, &kDTypeTable[int(device->dtype)], nullptr);
+  const std::span<const std::int64_t> shape = host ? host->shape() : device->layout.shape();
+  words.insert(words.end(), {tensor, of.name, static_cast<std::int64_t>(shape.size())});
+  words.insert(words.end(), shape.begin(), shape.end());
+  for (const std::int64_t step : host ? host->steps() : device->layout.strides())
+    words.push_back(host ? step / of.bytes : step);
+}
+
+void write_value(std::vector<std::int64_t>& words, PyObject* object, int depth) {
+  if (object == Py_None) return words.push_back(none);
+  if (const Tensor* t = as_tensor(object)) return write_tensor(words, object, t);
+  if (PyBool_Check(object)) {
+    words.insert(words.end(), {truth, object == Py_True});
+  } else if (PyLong_CheckExact(object)) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow) return words.push_back(other);
+    words.insert(words.end(), {integer, value});
+  } else if (PyFloat_CheckExact(object)) {
+    std::int64_t bits;
+    const double value = PyFloat_AS_DOUBLE(object);
+    std::memcpy(&bits, &value, sizeof bits);
+    words.insert(words.end(), {number, bits});
+  } else if ((PyTuple_Check(object) || PyList_Check(object)) && depth < 2) {
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
+    const Py_ssize_t kept = n > kLongList ? 0 : n;
+    words.insert(words.end(), {list, n, kept});
+    for (Py_ssize_t i = 0; i < kept; ++i)
+      write_value(words, PySequence_Fast_ITEMS(object)[i], depth + 1);
+  } else {
+    words.push_back(other);
+  }
+}
+
+// ---- starting and reading -----------------------------------------------------------------------
+
+// start(shapes, stacks, memory, modules)
+PyObject* start_profile(PyObject*, PyObject* args) {
+  int shapes, stacks, memory, with_modules;
+  if (!PyArg_ParseTuple(args, "pppp", &shapes, &stacks, &memory, &with_modules)) return nullptr;
+  PyDict_Clear(modules);
+  if (memory && !watch_host_memory()) return nullptr;
+  start({shapes != 0, stacks != 0, memory != 0, with_modules != 0});
+  Py_RETURN_NONE;
+}
+
+PyObject* stop_profile(PyObject*, PyObject*) {
+  stop();
+  if (!leave_host_memory()) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* pause_profile(PyObject*, PyObject* paused) {
+  const int truth = PyObject_IsTrue(paused);
+  if (truth < 0) return nullptr;
+  enabled = !truth;
+  Py_RETURN_NONE;
+}
+
+PyObject* is_profiling(PyObject*, PyObject*) { return PyBool_FromLong(enabled); }
+PyObject* time_now(PyObject*, PyObject*) { return PyLong_FromLongLong(now()); }
+
+PyObject* bytes_of(Thread& thread) {
+  const auto size = static_cast<Py_ssize_t>(thread.count * sizeof(Event));
+  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, size);
+  if (!bytes) return nullptr;
+  char* to = PyBytes_AS_STRING(bytes);
+  for (std::size_t i = 0; i < thread.count; i += Thread::kChunk) {
+    const std::size_t n = std::min(Thread::kChunk, thread.count - i) * sizeof(Event);
+    std::memcpy(to, thread.chunks[i / Thread::kChunk].get(), n);
+    to += n;
+  }
+  return bytes;
+}
+
+// read() -> [(thread, is the main one, events, words)], names, {address: module}
+PyObject* read_profile(PyObject*, PyObject*) {
+  PyObject* found = PyList_New(0);
+  for (const auto& thread : threads()) {
+    PyObject* each = found ? Py_BuildValue("(KiNy#)", thread->id, int{thread->is_main},
+                                           bytes_of(*thread), thread->words.empty() ? "" : reinterpret_cast<const char*>(thread->words.data()),
+                                           static_cast<Py_ssize_t>(thread->words.size() * 8))
+                           : nullptr;
+    if (!each || PyList_Append(found, each) < 0) Py_CLEAR(found);
+    Py_XDECREF(each);
+  }
+  if (!found) return nullptr;
+  return Py_BuildValue("(NNN)", found,
+                       PyList_GetSlice(known_names, 0, PyList_GET_SIZE(known_names)),
+                       PyDict_Copy(modules));
+}
+
+// stack(number) -> [(file, line, function)], innermost first
+PyObject* stack_of(PyObject*, PyObject* number) {
+  const unsigned long id = PyLong_AsUnsignedLong(number);
+  if (PyErr_Occurred()) return nullptr;
+  PyObject* found = PyList_New(0);
+  for (const TraceFrame& frame : trace_frames(static_cast<memory::TraceId>(id))) {
+    PyObject* each =
+        found ? Py_BuildValue("(sis)", frame.filename.c_str(), frame.line, frame.function.c_str())
+              : nullptr;
+    if (!each || PyList_Append(found, each) < 0) Py_CLEAR(found);
+    Py_XDECREF(each);
+  }
+  return found;
+}
+
+// ---- events that Python opens -------------------------------------------------------------------
+
+constexpr const char* kOpenEvent = "tritorch.profiling.Event";
+
+struct Open {
+  Event* event;
+  std::uint64_t generation;
+};
+
+// begin(kind, name, sequence=-1) -> an open event, or None
+PyObject* begin_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) return PyErr_Format(PyExc_TypeError, "begin(kind, name, sequence)");
+  if (!enabled) Py_RETURN_NONE;
+  const long kind = PyLong_AsLong(args[0]);
+  const long long sequence = n > 2 ? PyLong_AsLongLong(args[2]) : -1;
+  const std::uint32_t name = number_of(args[1]);
+  if (name == kUnnamed || PyErr_Occurred()) return nullptr;
+  Event* event = begin(static_cast<Kind>(kind), name);
+  event->sequence = sequence;
+  if (options.stacks) event->stack = static_cast<std::uint32_t>(capture_trace());
+  auto* open = new Open{event, generation};
+  return PyCapsule_New(open, kOpenEvent, [](PyObject* self) {
+    delete static_cast<Open*>(PyCapsule_GetPointer(self, kOpenEvent));
+  });
+}
+
+// end(open)
+PyObject* end_event(PyObject*, PyObject* open) {
+  if (open == Py_None) Py_RETURN_NONE;
+  auto* found = static_cast<Open*>(PyCapsule_GetPointer(open, kOpenEvent));
+  if (!found) return nullptr;
+  if (found->generation == generation && !found->event->end) found->event->end = now();
+  Py_RETURN_NONE;
+}
+
+PyObject* set_name_handler(PyObject*, PyObject* handler) {
+  Py_XSETREF(name_handler, Py_NewRef(handler));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"start", start_profile, METH_VARARGS, "(shapes, stacks, memory, modules)"},
+    {"stop", stop_profile, METH_NOARGS, nullptr},
+    {"pause", pause_profile, METH_O, "(paused): writes nothing for a while, or goes on."},
+    {"enabled", is_profiling, METH_NOARGS, nullptr},
+    {"now", time_now, METH_NOARGS, "Nanoseconds of the clock of events."},
+    {"read", read_profile, METH_NOARGS,
+     "([(thread, is_main, events, words)], names, {address: module}) of the last profile."},
+    {"stack", stack_of, METH_O, "[(file, line, function)] of a stack's number, innermost first."},
+    {"begin", TRITORCH_FASTCALL(begin_event), "(kind, name, sequence=-1): an open event."},
+    {"end", end_event, METH_O, "Ends an open event."},
+    {"set_name_handler", set_name_handler, METH_O, "(gate) -> what a profile calls it, or None."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "tritorch._C._profiling",
+                          nullptr,
+                          -1,
+                          functions,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
+
+}  // namespace
+
+std::uint32_t number_of(PyObject* name) {
+  if (PyObject* known = PyDict_GetItemWithError(numbers, name))
+    return static_cast<std::uint32_t>(PyLong_AsUnsignedLong(known));
+  if (PyErr_Occurred()) return kUnnamed;
+  const Py_ssize_t next = PyList_GET_SIZE(known_names);
+  PyObject* number = PyLong_FromSsize_t(next);
+  const bool good =
+      number && PyDict_SetItem(numbers, name, number) == 0 && PyList_Append(known_names, name) == 0;
+  Py_XDECREF(number);
+  return good ? static_cast<std::uint32_t>(next) : kUnnamed;
+}
+
+std::uint32_t number_of_gate(PyObject* gate) {
+  if (!name_handler) return kUnnamed;
+  PyObject* name = PyObject_CallOneArg(name_handler, gate);
+  const std::uint32_t found = name && name != Py_None ? number_of(name) : kUnnamed;
+  Py_XDECREF(name);
+  PyErr_Clear();  // an event is not worth an error
+  return found;
+}
+
+void describe_call(Event* event, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  if (options.stacks) event->stack = static_cast<std::uint32_t>(capture_trace());
+  if (!options.shapes) return;
+  std::vector<std::int64_t>& words = here().words;
+  event->shapes = static_cast<std::uint32_t>(words.size() + 1);
+  const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
+  words.push_back(total);
+  for (Py_ssize_t i = 0; i < total; ++i) {
+    words.push_back(i < n ? 0 : 1 + std::int64_t{number_of(PyTuple_GET_ITEM(names, i - n))});
+    write_value(words, args[i], 0);
+  }
+}
+
+// The type's own name is the event's; a module that is called again keeps its address while the
+// profile holds it.
+ModuleScope::ModuleScope(PyObject* module)
+    : scope(Kind::module, [&] {
+        PyObject* name = PyType_GetName(Py_TYPE(module));
+        const std::uint32_t number = name ? number_of(name) : kUnnamed;
+        Py_XDECREF(name);
+        PyObject* address = PyLong_FromVoidPtr(module);
+        if (address) PyDict_SetItem(modules, address, module);
+        Py_XDECREF(address);
+        PyErr_Clear();
+        return number == kUnnamed ? 0 : number;
+      }()) {
+  scope.event->sequence = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(module));
+}
+
+bool add_functions(PyObject* module) {
+  numbers = PyDict_New();
+  known_names = PyList_New(0);
+  modules = PyDict_New();
+  PyObject* empty = PyUnicode_FromString("");
+  if (!numbers || !known_names || !modules || !empty || number_of(empty) != 0) return false;
+  Py_DECREF(empty);
+  PyObject* own = PyModule_Create(&definition);
+  return own && PyModule_AddObject(module, "_profiling", own) == 0;
+}
+
+}  // namespace tritorch::profiling

@@ -1,0 +1,295 @@
+"""What a profile wrote, read into events.
+
+A recording is an array of events for each thread, in the order in which they began, and a table of
+names.  Objects are made only when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tritorch.autograd.profiler_util import EventList, FunctionEvent, _filter_name
+from tritorch.core import profiling
+from tritorch.core.profiling import DeviceType, events
+
+EVENT = np.dtype(
+    [
+        ("begin", "i8"), ("end", "i8"), ("sequence", "i8"), ("detail", "i8"), ("name", "u4"),
+        ("shapes", "u4"), ("stack", "u4"), ("extra", "u4"), ("kind", "u1"), ("unused", "u1", 7),
+    ]
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tensor among the arguments of a call."""
+
+    dtype: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass
+class Call:
+    """The arguments of a call, by position and by keyword."""
+
+    args: list[Any] = field(default_factory=list)
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def values(self) -> list[Any]:
+        """All of them, in the order in which they were given."""
+        return [*self.args, *self.kwargs.values()]
+
+
+class Words:
+    """The arguments of a thread's calls: Note [Arguments as words] in src/profiling/python.cpp."""
+
+    def __init__(self, words: np.ndarray, names: list[str]) -> None:
+        self.words, self.names = words.tolist(), names
+        self.at = 0
+
+    def call(self, place: int) -> Call:
+        """The arguments that are written there."""
+        self.at = place
+        found = Call()
+        for _ in range(self._next()):
+            keyword = self._next()
+            value = self._value()
+            if keyword:
+                found.kwargs[self.names[keyword - 1]] = value
+            else:
+                found.args.append(value)
+        return found
+
+    def _next(self) -> int:
+        self.at += 1
+        return int(self.words[self.at - 1])
+
+    def _some(self, n: int) -> tuple[int, ...]:
+        self.at += n
+        return tuple(self.words[self.at - n : self.at])
+
+    def _value(self) -> Any:
+        tag = self._next()
+        if tag == 1:
+            name, dims = self.names[self._next()], self._next()
+            return Shape(name, self._some(dims), self._some(dims))
+        if tag == 2:
+            return self._next()
+        if tag == 3:
+            return struct.unpack("d", struct.pack("q", self._next()))[0]
+        if tag == 4:
+            return bool(self._next())
+        if tag == 5:
+            self._next()
+            return [self._value() for _ in range(self._next())]
+        return None if tag == 0 else ...
+
+
+@dataclass
+class Thread:
+    """What one thread wrote."""
+
+    id: int
+    is_main: bool
+    events: np.ndarray
+    words: Words
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a profile writes beside times."""
+
+    shapes: bool = False
+    memory: bool = False
+    stacks: bool = False
+    flops: bool = False
+    modules: bool = False
+
+
+class Recording:
+    """What a profile wrote between its start and its end."""
+
+    def __init__(self, options: Options, begin: int, end: int, wall: int) -> None:
+        """wall: nanoseconds since 1970 where the clock of events was 0."""
+        self.options, self.begin, self.end, self.wall = options, begin, end, wall
+        threads, self.names, self.modules = events.read()
+        self.threads = []
+        for number, is_main, written, words in threads:
+            found = np.frombuffer(written, EVENT).copy()
+            still_open = (found["end"] == 0) & (found["kind"] != profiling.MEMORY)
+            found["end"][still_open] = end  # what was under way
+            order = Words(np.frombuffer(words, "i8"), self.names)
+            self.threads.append(Thread(number, bool(is_main), found, order))
+        self.threads.sort(key=lambda thread: not thread.is_main)
+        self._module_names: dict[int, str] = {}
+        self._stacks: dict[int, list[str]] = {}
+
+    def names_of(self, found: np.ndarray) -> list[str]:
+        """What the events of a thread are called."""
+        names = [self.names[i] for i in found["name"].tolist()]
+        for i in np.flatnonzero(found["kind"] == profiling.MODULE).tolist():
+            names[i] = self.module_name(int(found["sequence"][i]), names[i])
+        for i in np.flatnonzero(found["kind"] == profiling.MEMORY).tolist():
+            names[i] = "[memory]"
+        return names
+
+    def module_name(self, address: int, kind: str) -> str:
+        """`nn.Module: Linear_0`: modules of a class are numbered as they are called first."""
+        if address not in self._module_names:
+            count = Counter(name.rpartition("_")[0] for name in self._module_names.values())
+            start = f"nn.Module: {kind}"
+            self._module_names[address] = f"{start}_{count[start]}"
+        return self._module_names[address]
+
+    def stack(self, number: int) -> list[str]:
+        """`file(line): function` of each frame, innermost first; of ours, those of modules alone."""
+        if number not in self._stacks:
+            self._stacks[number] = [
+                f"{_shown(file)}({line}): {name}" for file, line, name in events.stack(number)
+                if not file.startswith(_OURS) or file.startswith(_MODULES)
+            ]  # fmt: skip
+        return self._stacks[number]
+
+    def function_events(self, use_device: str | None = None) -> EventList:
+        """All events as objects, with their tree."""
+        found = EventList(
+            use_device=use_device, profile_memory=self.options.memory,
+            with_flops=self.options.flops,
+        )  # fmt: skip
+        forward = self._forward_threads()
+        for place, thread in enumerate(self.threads, 1):
+            self._add(found, thread, place, use_device, forward)
+        found.sort(key=lambda event: (event.time_range.start, -event.time_range.end))
+        for number, event in enumerate(found):
+            event.id = number
+        found._build_tree()
+        return found
+
+    def _forward_threads(self) -> dict[int, int]:
+        """By the place of a node: which thread's call made it."""
+        found: dict[int, int] = {}
+        for place, thread in enumerate(self.threads, 1):
+            calls = thread.events[thread.events["kind"] == profiling.OP]
+            for sequence in np.unique(calls["sequence"]).tolist():
+                found.setdefault(sequence, place)
+        return found
+
+    def _add(
+        self, to: EventList, thread: Thread, place: int, use_device: str | None,
+        forward: dict[int, int],
+    ) -> None:  # fmt: skip
+        columns = zip(self.names_of(thread.events), *map(thread.events.__getitem__, _READ))
+        open_ones: list[FunctionEvent] = []
+        for name, begin, end, sequence, shapes, stack, device, kind in columns:
+            kind = int(kind)
+            while open_ones and open_ones[-1].time_range.end <= (begin - self.begin) / 1e3:
+                open_ones.pop()
+            if kind == profiling.MEMORY:
+                field_name = "cpu_memory_usage" if device == 0 else "device_memory_usage"
+                for each in open_ones:
+                    vars(each)[field_name] += int(sequence)
+                if open_ones:
+                    continue
+                end = begin
+            elif _filter_name(name):
+                continue
+            call = thread.words.call(int(shapes) - 1) if shapes else None
+            event = FunctionEvent(
+                0, name, place, (begin - self.begin) / 1e3, (end - self.begin) / 1e3,
+                overload_name="", trace_name=name, use_device=use_device,
+                input_shapes=[] if call is None else list(map(_sizes, call.values())),
+                concrete_inputs=[] if call is None else list(map(_concrete, call.args)),
+                kwinputs={} if call is None else {k: _concrete(v) for k, v in call.kwargs.items()},
+                stack=self.stack(int(stack)) if stack else [],
+                scope=_SCOPES.get(kind, 0), device_type=DeviceType.CPU,
+                sequence_nr=-1 if kind == profiling.MODULE else int(sequence),
+                fwd_thread=forward.get(int(sequence), place) if kind == profiling.NODE else None,
+                is_user_annotation=kind == profiling.ANNOTATION,
+                flops=self._flops(name, call) if kind == profiling.OP else 0,
+            )  # fmt: skip
+            if kind == profiling.MEMORY:
+                event.sequence_nr = -1
+                vars(event)[field_name] = int(sequence)
+            else:
+                open_ones.append(event)
+            to.append(event)
+
+    def _flops(self, name: str, call: Call | None) -> int:
+        if not self.options.flops or call is None:
+            return 0
+        return profiling.flops_of(name, call.args, call.kwargs)
+
+
+_READ = ("begin", "end", "sequence", "shapes", "stack", "extra", "kind")
+_SCOPES = {profiling.NODE: 1, profiling.ANNOTATION: 7}
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_MODULES = os.path.join(_OURS, "nn", "modules")
+
+
+def _shown(file: str) -> str:
+    """A file's path, from the package on."""
+    before, found, after = file.rpartition(f"site-packages{os.sep}")
+    return after if found else file
+
+
+def _sizes(value: Any) -> Any:
+    if isinstance(value, Shape):
+        return list(value.sizes)
+    if isinstance(value, list) and any(isinstance(each, Shape) for each in value):
+        return [_sizes(each) for each in value]
+    return []
+
+
+def _concrete(value: Any) -> Any:
+    if value is ... or isinstance(value, Shape):
+        return ""
+    return [_concrete(each) for each in value] if isinstance(value, list) else value
+
+
+class Recorder:
+    """Starts and ends what is written; one at a time."""
+
+    active: Recorder | None = None
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def start(self) -> None:
+        """Writes from now on."""
+        if Recorder.active is not None:
+            raise RuntimeError("Profiler is already enabled on this thread")
+        profiling.prepare()
+        Recorder.active = self
+        self.wall = time.time_ns() - events.now()
+        wanted = self.options
+        events.start(
+            wanted.shapes or wanted.flops, wanted.stacks, wanted.memory, wanted.modules
+        )  # fmt: skip
+        self.begin = events.now()
+
+    @classmethod
+    def toggle(cls, enabled: bool) -> None:
+        """Writes nothing for a while, or goes on."""
+        if cls.active is not None:
+            events.pause(not enabled)
+
+    def stop(self) -> Recording:
+        """What was written."""
+        events.stop()
+        Recorder.active = None
+        return Recording(self.options, self.begin, events.now(), self.wall)
+
+
+def spans(recording: Recording) -> Iterator[tuple[Thread, list[str]]]:
+    """Each thread with the names of its events."""
+    for thread in recording.threads:
+        yield thread, recording.names_of(thread.events)

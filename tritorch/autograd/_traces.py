@@ -1,0 +1,199 @@
+"""A recording as a file of Kineto's form, which Perfetto, Chrome and TensorBoard show.
+
+Each event is one line of JSON, put together from pieces that are made once for a name: a million
+events take seconds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+
+from tritorch.autograd._recordings import Call, Recording, Shape, Thread, spans
+from tritorch.core import profiling
+
+_CATEGORIES = {
+    profiling.OP: "cpu_op", profiling.ANNOTATION: "user_annotation", profiling.NODE: "cpu_op",
+    profiling.MODULE: "python_function", profiling.LAUNCH: "cuda_runtime",
+    profiling.WAIT: "cuda_runtime",
+}  # fmt: skip
+
+
+def write_trace(
+    recording: Recording, path: str, config: dict[str, Any], metadata: dict[str, Any]
+) -> None:
+    """Writes the file; one that ends in .gz is compressed."""
+    opened: Any = gzip.open if str(path).endswith(".gz") else open
+    with opened(path, "wt", encoding="utf-8") as file:
+        _write(recording, file, config, metadata)
+
+
+def _write(
+    recording: Recording, file: IO[str], config: dict[str, Any], metadata: dict[str, Any]
+) -> None:
+    head = {
+        "schemaVersion": 1, "deviceProperties": [], "host_name": socket.gethostname(),
+        **{name: int(value) if isinstance(value, bool) else value for name, value in config.items()},
+        "displayTimeUnit": "ms", "baseTimeNanoseconds": 0, **metadata,
+    }  # fmt: skip
+    file.write(json.dumps(head, indent=1)[:-2])
+    file.write(',\n "traceEvents": [\n')
+    lines = _lines(recording)
+    file.write(next(lines))
+    for line in lines:
+        file.write(",\n")
+        file.write(line)
+    file.write("\n]}\n")
+
+
+def _lines(recording: Recording) -> Iterator[str]:
+    process, text = os.getpid(), json.dumps
+    program = os.path.basename(sys.executable)
+    start = _microseconds(recording, recording.begin)
+
+    def about(kind: str, thread: int, **args: Any) -> str:
+        return text(
+            {"ph": "M", "name": kind, "ts": start, "pid": process, "tid": thread, "args": args}
+        )
+
+    yield about("process_name", 0, name=program)
+    yield about("process_labels", 0, labels="CPU")
+    yield about("process_sort_index", 0, sort_index=process)
+    for thread in recording.threads:
+        yield about("thread_name", thread.id, name=f"thread {thread.id} ({program})")
+        yield about("thread_sort_index", thread.id, sort_index=thread.id)
+    number = 0
+    for thread, names in spans(recording):
+        yield from _of_thread(recording, thread, names, process, number)
+        number += len(thread.events)
+    yield from _flows(recording, process)
+    end = _microseconds(recording, recording.end)
+    window = f"Record Window End\", \"pid\": \"\", \"tid\": \"\", \"ts\": {end}"
+    yield f'{{"ph": "i", "s": "g", "name": "{window}}}'
+
+
+def _microseconds(recording: Recording, nanoseconds: int) -> float:
+    return (nanoseconds + recording.wall) / 1e3
+
+
+def _of_thread(
+    recording: Recording, thread: Thread, names: list[str], process: int, number: int
+) -> Iterator[str]:
+    found = thread.events
+    shown = {name: json.dumps(name) for name in set(names)}
+    kinds = {
+        kind: f'{{"ph": "X", "cat": "{category}", "name": ' for kind, category in _CATEGORIES.items()
+    }
+    middle = f', "pid": {process}, "tid": {thread.id}, "ts": '
+    begin = (found["begin"] + recording.wall) / 1e3
+    lasted = (found["end"] - found["begin"]) / 1e3
+    total = np.cumsum(np.where(found["kind"] == profiling.MEMORY, found["sequence"], 0))
+    columns = (
+        names, found["kind"].tolist(), begin.tolist(), lasted.tolist(),
+        found["sequence"].tolist(), found["shapes"].tolist(), found["stack"].tolist(),
+        range(len(found)),
+    )  # fmt: skip
+    for name, kind, at, time, sequence, shapes, stack, i in zip(*columns):
+        if kind == profiling.MEMORY:
+            yield _memory(recording, thread, found[i], int(total[i]), at, process)
+            continue
+        said = f'"External id": {number + i + 1}, "Ev Idx": {number + i}'
+        if kind == profiling.MODULE:
+            said += f', "Python id": {number + i}, "Python module id": {names_number(name)}'
+        elif sequence >= 0:
+            said += f', "Sequence number": {sequence}, "Fwd thread id": 0'
+        if shapes:
+            said += ", " + _arguments(thread.words.call(shapes - 1))
+        if stack:
+            frames = ";".join(recording.stack(stack))
+            said += f', "Call stack": {json.dumps(frames)}'
+        yield f'{kinds[kind]}{shown[name]}{middle}{at:.3f}, "dur": {time:.3f}, "args": {{{said}}}}}'
+
+
+def names_number(name: str) -> int:
+    """The number at the end of a module's name."""
+    return int(name.rpartition("_")[2])
+
+
+def _arguments(call: Call) -> str:
+    values = call.values()
+    fields = {
+        "Input Dims": [_field(v, lambda x: list(x.sizes), []) for v in values],
+        "Input Strides": [_field(v, lambda x: list(x.strides), []) for v in values],
+        "Input type": [_field(v, lambda x: x.dtype.rpartition(".")[2], _kind(v)) for v in values],
+        "Concrete Inputs": [_said(v) for v in values],
+    }
+    return json.dumps(fields)[1:-1]
+
+
+def _field(value: Any, read: Any, other: Any) -> Any:
+    if isinstance(value, Shape):
+        return read(value)
+    if isinstance(value, list) and any(isinstance(each, Shape) for each in value):
+        return [_field(each, read, other) for each in value]
+    return other
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, list):
+        if any(isinstance(each, Shape) for each in value):
+            return "TensorList"
+        return "ScalarList"
+    return "Scalar" if isinstance(value, (bool, int, float)) else ""
+
+
+def _said(value: Any) -> str:
+    if value is None or value is ... or isinstance(value, Shape):
+        return ""
+    if isinstance(value, list):
+        if any(isinstance(each, Shape) for each in value):
+            return ""
+        return f"[{', '.join(map(_said, value))}]"
+    return str(value)
+
+
+def _memory(
+    recording: Recording, thread: Thread, event: Any, total: int, at: float, process: int
+) -> str:
+    device = int(event["extra"]) - 1
+    args = {
+        "Device Type": 0 if device < 0 else 1, "Device Id": device, "Addr": int(event["detail"]),
+        "Bytes": int(event["sequence"]), "Total Allocated": total, "Total Reserved": 0,
+    }  # fmt: skip
+    return json.dumps(
+        {
+            "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": process,
+            "tid": thread.id, "ts": at, "args": args,
+        }
+    )  # fmt: skip
+
+
+def _flows(recording: Recording, process: int) -> Iterator[str]:
+    """An arrow from each call to the node of its gradient: the last call that begins with the
+    node's place is the one that made it."""
+    calls: dict[int, tuple[int, int]] = {}
+    for thread in recording.threads:
+        made = thread.events[thread.events["kind"] == profiling.OP]
+        for sequence, begin in zip(made["sequence"].tolist(), made["begin"].tolist()):
+            calls[sequence] = thread.id, begin
+    done: set[int] = set()
+    for thread in recording.threads:
+        nodes = thread.events[thread.events["kind"] == profiling.NODE]
+        for sequence, begin in zip(nodes["sequence"].tolist(), nodes["begin"].tolist()):
+            if sequence not in calls or sequence in done:
+                continue
+            done.add(sequence)
+            for kind, (place, at) in (("s", calls[sequence]), ("f", (thread.id, begin))):
+                ends = ', "bp": "e"' if kind == "f" else ""
+                yield (
+                    f'{{"ph": "{kind}", "id": {sequence}, "pid": {process}, "tid": {place}, '
+                    f'"ts": {_microseconds(recording, at):.3f}, "cat": "fwdbwd", '
+                    f'"name": "fwdbwd"{ends}}}'
+                )

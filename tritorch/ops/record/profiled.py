@@ -1,0 +1,69 @@
+"""What profiles call public functions, and how many operations a call of one makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch import _C
+from tritorch.core.dispatching import noting
+from tritorch.core.dtype import all_dtypes
+from tritorch.core.meta import MetaArray
+from tritorch.core.tensor import Tensor
+from tritorch.schema import table
+
+_gates: dict[str, Any] = {}  # by what a profile calls them
+_dtypes = {str(each): each for each in all_dtypes}
+
+
+def prepare() -> None:
+    """Reads PyTorch's table, so that no call has to wait for it."""
+    table.names()
+
+
+def name_of(gate: Any) -> str | None:
+    """`aten::linear`: the operator of PyTorch's table that a function is; None if it is none."""
+    if gate.__name__ == "backward":  # the pass itself has events
+        return None
+    name = getattr(gate.shown, "__name__", gate.__name__) if gate.shown else gate.__name__
+    known = table.names()
+    for each in (name, f"{name}_loss", name.strip("_"), f"_{name}"):
+        if each in known:
+            found = f"aten::{each}"
+            _gates.setdefault(found, gate)
+            return found
+    return "aten::index" if name == "__getitem__" else None
+
+
+def flops_of(name: str, args: list[Any], kwargs: dict[str, Any]) -> int:
+    """The operations of a call, by the costs of the records that it comes to; 0 if they are not
+    known of these arguments.  Tensors among them say `dtype`, `sizes` and `strides`."""
+    gate = _gates.get(name)
+    if gate is None:
+        return 0
+    total = 0
+
+    def note(form: str, op: Any, tensors: Any, params: Any, result: Any) -> None:
+        nonlocal total
+        specs = [x._array if isinstance(x, Tensor) else x for x in tensors]
+        total += int(op.cost(specs, tuple(params)).flops)
+
+    before = _C.set_grad_enabled(False)
+    try:
+        given = [_described(x) for x in args]
+        named = {key: _described(x) for key, x in kwargs.items()}
+        with noting(note):
+            gate(*given, **named)
+    except Exception:  # what is not known of these arguments
+        return 0
+    finally:
+        _C.set_grad_enabled(before)
+    return total
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_described(each) for each in value]
+    if not hasattr(value, "sizes"):
+        return value
+    return _C.wrap(MetaArray(value.sizes, _dtypes[value.dtype], value.strides))
+

@@ -1,0 +1,26 @@
+"""What a program does, and how long: `profile`, `record_function`, schedules, traces."""
+
+from tritorch.autograd.profiler import KinetoStepTracker, kineto_available, record_function
+from tritorch.core.profiling import DeviceType, ProfilerActivity, RecordScope
+from tritorch.core.profiling import ExperimentalConfig as _ExperimentalConfig
+from tritorch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from tritorch.profiler import itt
+from tritorch.profiler.execution_trace import ExecutionTraceObserver
+from tritorch.profiler.profiler import (
+    ProfilerAction,
+    _KinetoProfile,
+    profile,
+    schedule,
+    supported_activities,
+    tensorboard_trace_handler,
+)
+
+__all__ = [
+    "DeviceType", "ExecutionTraceObserver", "ProfilerAction", "ProfilerActivity",
+    "kineto_available", "profile", "record_function", "schedule", "supported_activities",
+    "tensorboard_trace_handler",
+]  # fmt: skip
+
+
+def _optimizer_post_hook(optimizer: Optimizer, args: object, kwargs: object) -> None:
+    KinetoStepTracker.increment_step("Optimizer")
