@@ -141,7 +141,8 @@ _LATE = """
     __config__ __future__ _dynamo _inductor _logging accelerator amp backends compiler cpu
     distributed distributions mtia nested
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
-    package profiler quasirandom return_types serialization shims signal sparse special storage testing
+    package profiler quasirandom return_types serialization shims signal sparse special storage
+    testing
     torch_version types utils version xpu
 """
 _ELSEWHERE = {

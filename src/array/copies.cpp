@@ -1,9 +1,11 @@
 #include "array/copies.h"
 
+#include <memory>
 #include <stdexcept>
 
 #include "driver/context.h"
 #include "memory/registry.h"
+#include "profiling/device.h"
 
 namespace tritorch {
 namespace {
@@ -17,10 +19,17 @@ void require_dense(const Array& array, std::size_t bytes, const char* what) {
                                 std::to_string(bytes));
 }
 
+std::unique_ptr<profiling::LaunchScope> profile_copy(profiling::Known name, int device,
+                                                     cu::CUstream stream) {
+  if (!profiling::enabled) return nullptr;
+  return std::make_unique<profiling::LaunchScope>(profiling::kCopy, name, device, stream);
+}
+
 // A page-locked source or target must outlive the copy; a pageable one has been staged, or the copy
 // was waited for.
 void after_host_copy(const void* host, cu::CUstream stream, bool non_blocking) {
   if (!non_blocking) {
+    profiling::WaitScope waits(profiling::kWaitForStream);
     DRIVE(cuStreamSynchronize(stream));
   } else if (memory::PinnedAllocator* pinned = memory::existing_pinned_allocator()) {
     pinned->record_stream(host, stream);
@@ -36,6 +45,7 @@ void copy_from_host(const Array& to, std::span<const std::byte> from, cu::CUstre
   DeviceScope scope(to.device());
   if (recorder) recorder->uploaded(to.data(), from, stream);
   Unrecorded noted;
+  const auto profiled = profile_copy(profiling::kHostToDevice, to.device(), stream);
   DRIVE(cuMemcpyHtoDAsync(to.data(), from.data(), from.size(), stream));
   after_host_copy(from.data(), stream, non_blocking);
 }
@@ -45,6 +55,7 @@ void copy_to_host(const Array& from, std::span<std::byte> to, cu::CUstream strea
   require_dense(from, to.size(), "copy_to_host");
   if (to.empty()) return;
   DeviceScope scope(from.device());
+  const auto profiled = profile_copy(profiling::kDeviceToHost, from.device(), stream);
   DRIVE(cuMemcpyDtoHAsync(to.data(), from.data(), to.size(), stream));
   after_host_copy(to.data(), stream, non_blocking);
 }
@@ -57,6 +68,7 @@ void copy_dense(const Array& to, const Array& from, cu::CUstream stream) {
     DeviceScope scope(to.device());
     if (recorder) recorder->copied(to.data(), from.data(), from.nbytes(), stream);
     Unrecorded noted;
+    const auto profiled = profile_copy(profiling::kDeviceToDevice, to.device(), stream);
     DRIVE(cuMemcpyDtoDAsync(to.data(), from.data(), from.nbytes(), stream));
     return;
   }

@@ -1,4 +1,6 @@
 // Devices, their streams and events, and graphs.
+#include "profiling/device.h"
+
 #include <cstring>
 
 #include "bindings/convert.h"
@@ -31,6 +33,7 @@ void bind_device(nb::module_& m) {
       "synchronize",
       [](int device) {
         DeviceScope scope(device);
+        profiling::WaitScope waits(profiling::kWaitForDevice);
         DRIVE(cuCtxSynchronize());
       },
       "device"_a);
@@ -110,6 +113,7 @@ void bind_streams(nb::module_& m) {
       "stream_synchronize",
       [](int device, std::uint64_t stream) {
         DeviceScope scope(device);
+        profiling::WaitScope waits(profiling::kWaitForStream);
         DRIVE(cuStreamSynchronize(stream_of(stream)));
       },
       "device"_a, "stream"_a);

@@ -3,6 +3,7 @@
 #include <structmember.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "launch/descriptor.h"
 #include "launch/pack.h"
 #include "launch/recording.h"
+#include "profiling/device.h"
+#include "profiling/python.h"
 
 namespace tritorch {
 namespace {
@@ -87,6 +90,9 @@ class Scratch {
   cu::CUdeviceptr pointer_ = 0;
 };
 
+// The number of the name in profiles of what this thread launches.
+thread_local std::uint32_t launched_kernel = profiling::kUnknownKernel;
+
 // owner: what keeps the function, for who launches it again.
 void launch(const Launcher* launcher, cu::CUfunction function, const Grid& grid,
             cu::CUstream stream, int device, PyObject* const* values, PyObject* owner) {
@@ -140,6 +146,9 @@ void launch(const Launcher* launcher, cu::CUfunction function, const Grid& grid,
     recording->kernel(config, function, packed, sizes, marks, device, owner);
   }
   Unrecorded noted;
+  std::optional<profiling::LaunchScope> profiled;
+  if (profiling::enabled) [[unlikely]]
+    profiled.emplace(profiling::kLaunchKernel, launched_kernel, device, stream);
   DRIVE(cuLaunchKernelEx(&config, function, packed.params(), nullptr));
 }
 
@@ -352,6 +361,7 @@ struct Entry {
 enum class Kind : std::uint8_t { specialised, constant, unspecialised };
 
 struct KernelState {
+  std::uint32_t profiled = 0;    // the number of its name in profiles; 0: not asked yet
   PyObject* compile;             // (device, args tuple, kwargs dict) -> (Launcher, function, keep)
   std::vector<PyObject*> names;  // interned, one a parameter
   std::vector<PyObject*> defaults;  // null where there is none
@@ -364,6 +374,30 @@ struct KernelState {
 struct Kernel {
   PyObject_HEAD vectorcallfunc vectorcall;
   KernelState* state;
+};
+
+// While it is in scope, what this thread launches has a kernel's name in profiles.
+class ProfiledKernel {
+ public:
+  explicit ProfiledKernel(KernelState& state) {
+    if (!profiling::enabled) return;
+    if (!state.profiled) state.profiled = ask(state);
+    launched_kernel = state.profiled;
+  }
+  ~ProfiledKernel() { launched_kernel = profiling::kUnknownKernel; }
+
+ private:
+  static std::uint32_t ask(const KernelState& state) {
+    PyObject* source = PyObject_GetAttrString(state.compile, "__self__");
+    PyObject* name = source ? PyObject_GetAttrString(source, "name") : nullptr;
+    const bool known = name && PyUnicode_Check(name) && PyUnicode_GET_LENGTH(name);
+    const std::uint32_t number =
+        known ? profiling::number_of(name) : std::uint32_t{profiling::kUnknownKernel};
+    Py_XDECREF(name);
+    Py_XDECREF(source);
+    PyErr_Clear();
+    return number;
+  }
 };
 
 constexpr std::size_t kMaxParams = 128, kMaxEntries = 4096, kMaxCallSites = 64;
@@ -527,6 +561,7 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
     Grid grid = parse_grid(args[0]);
     cu::CUstream stream = current_stream(device);
     std::uint64_t hash = key.hash();
+    ProfiledKernel named(state);
     if (key.cacheable()) {
       auto [first, last] = state.entries.equal_range(hash);
       for (; first != last; ++first)

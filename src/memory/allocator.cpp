@@ -36,6 +36,7 @@
 #include <stdexcept>
 
 #include "memory/allocator_impl.h"
+#include "profiling/events.h"
 #include "simulator/simulator.h"
 
 namespace tritorch::memory {
@@ -420,15 +421,24 @@ void DeviceAllocator::Impl::wait_for_events() {
 
 // ---- The public face
 
+static void note(const Block* block, int sign, int device) {
+  profiling::note_memory(sign * static_cast<std::int64_t>(block->size), block->address, device, 0);
+}
+
 DeviceAllocator::DeviceAllocator(const cu::Driver& driver, int device, Settings settings,
                                  Hooks hooks)
     : impl_(std::make_unique<Impl>(driver, device, settings, hooks)) {}
 DeviceAllocator::~DeviceAllocator() = default;
 
 Block* DeviceAllocator::allocate(std::size_t bytes, cu::CUstream stream) {
-  return impl_->allocate(bytes, stream);
+  Block* block = impl_->allocate(bytes, stream);
+  if (profiling::enabled && profiling::options.memory) note(block, 1, impl_->device);
+  return block;
 }
-void DeviceAllocator::free(Block* block) noexcept { impl_->free(block); }
+void DeviceAllocator::free(Block* block) noexcept {
+  if (profiling::enabled && profiling::options.memory) note(block, -1, impl_->device);
+  impl_->free(block);
+}
 
 void DeviceAllocator::forget_failure() {
   auto held = impl_->lock();

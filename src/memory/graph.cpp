@@ -1,7 +1,10 @@
 #include "memory/graph.h"
 
+#include <optional>
+
 #include "driver/context.h"
 #include "memory/registry.h"
+#include "profiling/device.h"
 
 namespace tritorch {
 
@@ -84,6 +87,9 @@ void Graph::replay(cu::CUstream stream) {
     instantiate();
   }
   DeviceScope scope(device_);
+  std::optional<profiling::LaunchScope> profiled;
+  if (profiling::enabled)
+    profiled.emplace(profiling::kLaunchGraph, profiling::kLaunchGraph, device_, stream);
   DRIVE(cuGraphLaunch(exec_, stream));
 }
 

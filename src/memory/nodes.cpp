@@ -1,9 +1,11 @@
 #include "memory/nodes.h"
 
 #include <cstring>
+#include <optional>
 
 #include "driver/context.h"
 #include "memory/event_queues.h"
+#include "profiling/device.h"
 
 namespace tritorch {
 namespace {
@@ -163,6 +165,9 @@ void NodeGraph::launch(const std::vector<GraphNode>& nodes,
                        const std::vector<std::uint32_t>& changed, cu::CUstream stream) {
   BlockingRegion region;
   for (std::uint32_t i : changed) change(i, nodes[i]);
+  std::optional<profiling::LaunchScope> profiled;
+  if (profiling::enabled)
+    profiled.emplace(profiling::kLaunchGraph, profiling::kLaunchGraph, current_device(), stream);
   CHECK_CU(driver().cuGraphLaunch(exec_, stream));
 }
 

@@ -17,7 +17,7 @@ enum class Kind : std::uint8_t {
   node,        // a node of a backward pass
   module,      // a module's call; sequence: the module's address
   memory,      // sequence: bytes, negative when freed; detail: their address; extra: the device
-  launch,      // a kernel is launched; detail: its stream; extra: its device
+  launch,      // a kernel is launched; detail: its stream; extra: the number of its name
   wait,        // the host waits for a device
 };
 
@@ -36,7 +36,7 @@ struct Event {
 static_assert(sizeof(Event) == 56);
 
 struct Options {
-  bool shapes = false, stacks = false, memory = false, modules = false;
+  bool shapes = false, stacks = false, memory = false, modules = false, device = false;
 };
 
 // What one thread wrote.
@@ -76,9 +76,10 @@ class Scope {
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
   ~Scope() {
-    if (generation_ == generation) event->end = now();
+    if (lasts()) event->end = now();
   }
   Event* const event;
+  bool lasts() const { return generation_ == generation; }  // no other profile has started
 
  private:
   const std::uint64_t generation_;

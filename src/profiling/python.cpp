@@ -6,6 +6,7 @@
 
 #include "array/array.h"
 #include "launch/pack.h"
+#include "profiling/device.h"
 #include "tensor/fields.h"
 #include "traces.h"
 
@@ -95,13 +96,14 @@ void write_value(std::vector<std::int64_t>& words, PyObject* object, int depth) 
 
 // ---- starting and reading -----------------------------------------------------------------------
 
-// start(shapes, stacks, memory, modules)
+// start(shapes, stacks, memory, modules, device)
 PyObject* start_profile(PyObject*, PyObject* args) {
-  int shapes, stacks, memory, with_modules;
-  if (!PyArg_ParseTuple(args, "pppp", &shapes, &stacks, &memory, &with_modules)) return nullptr;
+  int shapes, stacks, memory, with_modules, device;
+  if (!PyArg_ParseTuple(args, "ppppp", &shapes, &stacks, &memory, &with_modules, &device))
+    return nullptr;
   PyDict_Clear(modules);
   if (memory && !watch_host_memory()) return nullptr;
-  start({shapes != 0, stacks != 0, memory != 0, with_modules != 0});
+  start({shapes != 0, stacks != 0, memory != 0, with_modules != 0, device != 0});
   Py_RETURN_NONE;
 }
 
@@ -138,10 +140,13 @@ PyObject* bytes_of(Thread& thread) {
 PyObject* read_profile(PyObject*, PyObject*) {
   PyObject* found = PyList_New(0);
   for (const auto& thread : threads()) {
-    PyObject* each = found ? Py_BuildValue("(KiNy#)", thread->id, int{thread->is_main},
-                                           bytes_of(*thread), thread->words.empty() ? "" : reinterpret_cast<const char*>(thread->words.data()),
-                                           static_cast<Py_ssize_t>(thread->words.size() * 8))
-                           : nullptr;
+    PyObject* each =
+        found
+            ? Py_BuildValue(
+                  "(KiNy#)", thread->id, int{thread->is_main}, bytes_of(*thread),
+                  thread->words.empty() ? "" : reinterpret_cast<const char*>(thread->words.data()),
+                  static_cast<Py_ssize_t>(thread->words.size() * 8))
+            : nullptr;
     if (!each || PyList_Append(found, each) < 0) Py_CLEAR(found);
     Py_XDECREF(each);
   }
@@ -149,6 +154,23 @@ PyObject* read_profile(PyObject*, PyObject*) {
   return Py_BuildValue("(NNN)", found,
                        PyList_GetSlice(known_names, 0, PyList_GET_SIZE(known_names)),
                        PyDict_Copy(modules));
+}
+
+// read_device() -> [(name, device, stream, thread, the launch's place there, begin, end)]
+PyObject* read_device_events(PyObject*, PyObject*) {
+  std::vector<Span> spans;
+  Py_BEGIN_ALLOW_THREADS;
+  spans = read_device();
+  Py_END_ALLOW_THREADS;
+  PyObject* found = PyList_New(0);
+  for (const Span& span : spans) {
+    PyObject* each = found ? Py_BuildValue("(IIKKKLL)", span.name, span.device, span.stream,
+                                           span.thread, span.launch, span.begin, span.end)
+                           : nullptr;
+    if (!each || PyList_Append(found, each) < 0) Py_CLEAR(found);
+    Py_XDECREF(each);
+  }
+  return found;
 }
 
 // stack(number) -> [(file, line, function)], innermost first
@@ -207,13 +229,15 @@ PyObject* set_name_handler(PyObject*, PyObject* handler) {
 }
 
 PyMethodDef functions[] = {
-    {"start", start_profile, METH_VARARGS, "(shapes, stacks, memory, modules)"},
+    {"start", start_profile, METH_VARARGS, "(shapes, stacks, memory, modules, device)"},
     {"stop", stop_profile, METH_NOARGS, nullptr},
     {"pause", pause_profile, METH_O, "(paused): writes nothing for a while, or goes on."},
     {"enabled", is_profiling, METH_NOARGS, nullptr},
     {"now", time_now, METH_NOARGS, "Nanoseconds of the clock of events."},
     {"read", read_profile, METH_NOARGS,
      "([(thread, is_main, events, words)], names, {address: module}) of the last profile."},
+    {"read_device", read_device_events, METH_NOARGS,
+     "[(name, device, stream, thread, the launch's place there, begin, end)]: waits for them."},
     {"stack", stack_of, METH_O, "[(file, line, function)] of a stack's number, innermost first."},
     {"begin", TRITORCH_FASTCALL(begin_event), "(kind, name, sequence=-1): an open event."},
     {"end", end_event, METH_O, "Ends an open event."},
@@ -286,9 +310,12 @@ bool add_functions(PyObject* module) {
   numbers = PyDict_New();
   known_names = PyList_New(0);
   modules = PyDict_New();
-  PyObject* empty = PyUnicode_FromString("");
-  if (!numbers || !known_names || !modules || !empty || number_of(empty) != 0) return false;
-  Py_DECREF(empty);
+  if (!numbers || !known_names || !modules) return false;
+  for (const char* name : kKnownNames) {
+    PyObject* text = PyUnicode_FromString(name);
+    if (!text || number_of(text) == kUnnamed) return false;
+    Py_DECREF(text);
+  }
   PyObject* own = PyModule_Create(&definition);
   return own && PyModule_AddObject(module, "_profiling", own) == 0;
 }

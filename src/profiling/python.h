@@ -25,8 +25,8 @@ class ModuleScope {
   Scope scope;
 };
 
-// Notes what NumPy's arrays take of this thread from now on, and no more.  False with a Python error
-// set on failure.
+// Notes what NumPy's arrays take of this thread from now on, and no more.  False with a Python
+// error set on failure.
 bool watch_host_memory();
 bool leave_host_memory();
 // The same in a context that was made while it is noted.

@@ -337,8 +337,11 @@ inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t 
   if (gate->profiled == profiling::kUnnamed) return answer_call(self, args, flagged, names);
   profiling::Scope scope(profiling::Kind::op, gate->profiled - 1);
   profiling::describe_call(scope.event, args, PyVectorcall_NARGS(flagged), names);
-  if (modes.grad_enabled) scope.event->sequence = static_cast<std::int64_t>(next_place());
-  return answer_call(self, args, flagged, names);
+  const std::uint64_t place = next_place();
+  PyObject* result = answer_call(self, args, flagged, names);
+  if (next_place() != place && scope.lasts())
+    scope.event->sequence = static_cast<std::int64_t>(place);  // of the first node that it made
+  return result;
 }
 
 PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {

@@ -31,6 +31,7 @@ UPWARD = {
         "core.tensor",
         "serialization",
     ): "who pickles a tensor needs the file format, nobody else does",
+    ("autograd.profiler", "overrides"): "marks for other profilers are made in a function mode",
     ("autograd.mutation", "utils"): "it watches every operator that writes, in a dispatch mode",
     ("autograd", "func"): "is_grads_batched is vmap of the backward pass",
     ("autograd.gradcheck", "func"): "it tries vmap of the backward pass",

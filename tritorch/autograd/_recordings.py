@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,6 +104,18 @@ class Thread:
     words: Words
 
 
+class Span(NamedTuple):
+    """What a device did, and which event of the host asked for it."""
+
+    name: int
+    device: int
+    stream: int
+    thread: int
+    place: int
+    begin: int
+    end: int
+
+
 @dataclass(frozen=True)
 class Options:
     """What a profile writes beside times."""
@@ -113,6 +125,7 @@ class Options:
     stacks: bool = False
     flops: bool = False
     modules: bool = False
+    device: bool = False
 
 
 class Recording:
@@ -129,6 +142,7 @@ class Recording:
             found["end"][still_open] = end  # what was under way
             order = Words(np.frombuffer(words, "i8"), self.names)
             self.threads.append(Thread(number, bool(is_main), found, order))
+        self.device = list(map(Span._make, events.read_device())) if options.device else []
         self.threads.sort(key=lambda thread: not thread.is_main)
         self._module_names: dict[int, str] = {}
         self._stacks: dict[int, list[str]] = {}
@@ -151,7 +165,7 @@ class Recording:
         return self._module_names[address]
 
     def stack(self, number: int) -> list[str]:
-        """`file(line): function` of each frame, innermost first; of ours, those of modules alone."""
+        """`file(line): function` of each frame, innermost first; of ours, only those of modules."""
         if number not in self._stacks:
             self._stacks[number] = [
                 f"{_shown(file)}({line}): {name}" for file, line, name in events.stack(number)
@@ -166,8 +180,22 @@ class Recording:
             with_flops=self.options.flops,
         )  # fmt: skip
         forward = self._forward_threads()
+        launches: dict[tuple[int, int], FunctionEvent] = {}
         for place, thread in enumerate(self.threads, 1):
-            self._add(found, thread, place, use_device, forward)
+            self._add(found, thread, place, use_device, forward, launches)
+        for span in self.device:
+            name = self.names[span.name]
+            begin, end = (span.begin - self.begin) / 1e3, (span.end - self.begin) / 1e3
+            if (launch := launches.get((span.thread, span.place))) is not None:
+                launch.append_kernel(name, span.device, end - begin)
+            found.append(
+                FunctionEvent(
+                    0, name, span.stream, begin, end, overload_name="", trace_name=name,
+                    use_device=use_device, input_shapes=[], stack=[], flops=0,
+                    device_type=DeviceType.CUDA, device_index=span.device,
+                    device_resource_id=span.stream, activity_type="kernel",
+                )
+            )  # fmt: skip
         found.sort(key=lambda event: (event.time_range.start, -event.time_range.end))
         for number, event in enumerate(found):
             event.id = number
@@ -185,12 +213,14 @@ class Recording:
 
     def _add(
         self, to: EventList, thread: Thread, place: int, use_device: str | None,
-        forward: dict[int, int],
+        forward: dict[int, int], launches: dict[tuple[int, int], FunctionEvent],
     ) -> None:  # fmt: skip
-        columns = zip(self.names_of(thread.events), *map(thread.events.__getitem__, _READ))
+        columns = zip(
+            self.names_of(thread.events), *(thread.events[each].tolist() for each in _READ)
+        )
         open_ones: list[FunctionEvent] = []
-        for name, begin, end, sequence, shapes, stack, device, kind in columns:
-            kind = int(kind)
+        for number, row in enumerate(columns):
+            name, begin, end, sequence, shapes, stack, device, kind = row
             while open_ones and open_ones[-1].time_range.end <= (begin - self.begin) / 1e3:
                 open_ones.pop()
             if kind == profiling.MEMORY:
@@ -211,7 +241,7 @@ class Recording:
                 kwinputs={} if call is None else {k: _concrete(v) for k, v in call.kwargs.items()},
                 stack=self.stack(int(stack)) if stack else [],
                 scope=_SCOPES.get(kind, 0), device_type=DeviceType.CPU,
-                sequence_nr=-1 if kind == profiling.MODULE else int(sequence),
+                sequence_nr=int(sequence) if kind in _PLACED else -1,
                 fwd_thread=forward.get(int(sequence), place) if kind == profiling.NODE else None,
                 is_user_annotation=kind == profiling.ANNOTATION,
                 flops=self._flops(name, call) if kind == profiling.OP else 0,
@@ -220,6 +250,8 @@ class Recording:
                 event.sequence_nr = -1
                 vars(event)[field_name] = int(sequence)
             else:
+                if kind == profiling.LAUNCH:
+                    launches[thread.id, number] = open_ones[-1] if open_ones else event
                 open_ones.append(event)
             to.append(event)
 
@@ -230,6 +262,7 @@ class Recording:
 
 
 _READ = ("begin", "end", "sequence", "shapes", "stack", "extra", "kind")
+_PLACED = (profiling.OP, profiling.NODE)
 _SCOPES = {profiling.NODE: 1, profiling.ANNOTATION: 7}
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MODULES = os.path.join(_OURS, "nn", "modules")
@@ -237,7 +270,7 @@ _MODULES = os.path.join(_OURS, "nn", "modules")
 
 def _shown(file: str) -> str:
     """A file's path, from the package on."""
-    before, found, after = file.rpartition(f"site-packages{os.sep}")
+    _, found, after = file.rpartition(f"site-packages{os.sep}")
     return after if found else file
 
 
@@ -272,7 +305,8 @@ class Recorder:
         self.wall = time.time_ns() - events.now()
         wanted = self.options
         events.start(
-            wanted.shapes or wanted.flops, wanted.stacks, wanted.memory, wanted.modules
+            wanted.shapes or wanted.flops, wanted.stacks, wanted.memory, wanted.modules,
+            wanted.device,
         )  # fmt: skip
         self.begin = events.now()
 

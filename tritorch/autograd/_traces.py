@@ -40,7 +40,7 @@ def _write(
 ) -> None:
     head = {
         "schemaVersion": 1, "deviceProperties": [], "host_name": socket.gethostname(),
-        **{name: int(value) if isinstance(value, bool) else value for name, value in config.items()},
+        **{name: int(x) if isinstance(x, bool) else x for name, x in config.items()},
         "displayTimeUnit": "ms", "baseTimeNanoseconds": 0, **metadata,
     }  # fmt: skip
     file.write(json.dumps(head, indent=1)[:-2])
@@ -73,9 +73,10 @@ def _lines(recording: Recording) -> Iterator[str]:
     for thread, names in spans(recording):
         yield from _of_thread(recording, thread, names, process, number)
         number += len(thread.events)
+    yield from _of_devices(recording, process)
     yield from _flows(recording, process)
     end = _microseconds(recording, recording.end)
-    window = f"Record Window End\", \"pid\": \"\", \"tid\": \"\", \"ts\": {end}"
+    window = f'Record Window End", "pid": "", "tid": "", "ts": {end}'
     yield f'{{"ph": "i", "s": "g", "name": "{window}}}'
 
 
@@ -88,9 +89,7 @@ def _of_thread(
 ) -> Iterator[str]:
     found = thread.events
     shown = {name: json.dumps(name) for name in set(names)}
-    kinds = {
-        kind: f'{{"ph": "X", "cat": "{category}", "name": ' for kind, category in _CATEGORIES.items()
-    }
+    kinds = {kind: f'{{"ph": "X", "cat": "{x}", "name": ' for kind, x in _CATEGORIES.items()}
     middle = f', "pid": {process}, "tid": {thread.id}, "ts": '
     begin = (found["begin"] + recording.wall) / 1e3
     lasted = (found["end"] - found["begin"]) / 1e3
@@ -115,6 +114,28 @@ def _of_thread(
             frames = ";".join(recording.stack(stack))
             said += f', "Call stack": {json.dumps(frames)}'
         yield f'{kinds[kind]}{shown[name]}{middle}{at:.3f}, "dur": {time:.3f}, "args": {{{said}}}}}'
+
+
+def _of_devices(recording: Recording, process: int) -> Iterator[str]:
+    """What devices did, each with an arrow from its launch."""
+    launches = {thread.id: thread.events for thread in recording.threads}
+    for number, span in enumerate(recording.device):
+        begin = _microseconds(recording, span.begin)
+        kind = "kernel"
+        name = recording.names[span.name]
+        if name.startswith("Memcpy"):
+            kind = "gpu_memcpy"
+        common = {"pid": span.device, "tid": span.stream, "ts": begin}
+        args = {"device": span.device, "stream": span.stream, "correlation": number}
+        lasted = (span.end - span.begin) / 1e3
+        yield json.dumps(
+            {"ph": "X", "cat": kind, "name": name, **common, "dur": lasted, "args": args}
+        )
+        host = launches[span.thread][span.place]
+        at = _microseconds(recording, int(host["begin"]))
+        flow = {"id": number, "cat": "ac2g", "name": "ac2g"}
+        yield json.dumps({"ph": "s", **flow, "pid": process, "tid": span.thread, "ts": at})
+        yield json.dumps({"ph": "f", "bp": "e", **flow, **common})
 
 
 def names_number(name: str) -> int:
@@ -187,7 +208,7 @@ def _flows(recording: Recording, process: int) -> Iterator[str]:
     for thread in recording.threads:
         nodes = thread.events[thread.events["kind"] == profiling.NODE]
         for sequence, begin in zip(nodes["sequence"].tolist(), nodes["begin"].tolist()):
-            if sequence not in calls or sequence in done:
+            if sequence < 0 or sequence not in calls or sequence in done:
                 continue
             done.add(sequence)
             for kind, (place, at) in (("s", calls[sequence]), ("f", (thread.id, begin))):

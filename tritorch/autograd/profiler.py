@@ -8,7 +8,7 @@ import uuid
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from tritorch.autograd._recordings import Options, Recorder, Recording
 from tritorch.autograd._traces import write_trace
@@ -25,10 +25,6 @@ __all__ = [
     "EnforceUnique", "EventList", "FunctionEvent", "KinetoStepTracker", "MemRecordsAcc", "emit_itt",
     "emit_nvtx", "load_nvprof", "parse_nvprof_trace", "profile", "record_function",
 ]  # fmt: skip
-
-# Told when a profile starts and ends: devices' events, for one.
-starting: list[Callable[[profile], None]] = []
-ending: list[Callable[[profile, Recording], None]] = []
 
 
 class _Decorator(contextlib.ContextDecorator):
@@ -51,8 +47,8 @@ class profile:
             return
         if use_cuda:
             warnings.warn(
-                "The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` "
-                "instead.", FutureWarning, stacklevel=2,
+                "The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'"
+                "`` instead.", FutureWarning, stacklevel=2,
             )  # fmt: skip
             use_device = "cuda"
         self.use_cuda, self.use_device, self.use_cpu = use_cuda, use_device, use_cpu
@@ -112,19 +108,15 @@ class profile:
         self._recorder = Recorder(
             Options(
                 self.record_shapes, self.profile_memory, self.with_stack, self.with_flops,
-                self.with_modules,
+                self.with_modules, self.use_device == "cuda",
             )
         )  # fmt: skip
-        for each in starting:
-            each(self)
         self._recorder.start()
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool | None:
         if not self.enabled:
             return None
         recording = self._recorder.stop()
-        for each in ending:
-            each(self, recording)
         if self.acc_events and self._events is not None:
             self._before = [*self._events]
         self.recording, self._events = recording, None
@@ -318,7 +310,8 @@ def parse_nvprof_trace(path: str) -> list[FunctionEvent]:
 
     database = sqlite3.connect(path)
     database.row_factory = sqlite3.Row
-    strings = {row["id"]: row["value"] for row in database.execute("SELECT _id_ as id, value FROM StringTable")}  # fmt: skip
+    names = database.execute("SELECT _id_ as id, value FROM StringTable")
+    strings = {row["id"]: row["value"] for row in names}
     found: dict[int, FunctionEvent] = {}
     unique = EnforceUnique()
     ranges = database.execute(
@@ -355,7 +348,7 @@ class KinetoStepTracker:
     """How many steps a program has done: the most that anybody who counts them has."""
 
     _current_step = 0
-    _step_dict: dict[str, int] = defaultdict(int)
+    _step_dict: ClassVar[dict[str, int]] = defaultdict(int)
 
     @classmethod
     def init_step_count(cls, requester: str) -> None:

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typing_extensions import deprecated
 
@@ -60,6 +60,10 @@ class FormattedTimesMixin:
     cpu_time_total: float
     device_time_total: float
     count: int
+
+    if TYPE_CHECKING:  # the other fields stand in tables
+
+        def __getattr__(self, name: str) -> Any: ...
 
     cpu_time_str = _time_as_text("cpu_time")
     device_time_str = _time_as_text("device_time")
@@ -140,6 +144,8 @@ class FunctionEvent(FormattedTimesMixin):
     """One event: an operator's call, a node of a backward pass, an annotation, a kernel."""
 
     time_range: Interval
+    sequence_nr: int
+    device_resource_id: Any
     cpu_children: list[FunctionEvent]
     cpu_parent: FunctionEvent | None
     kernels: list[Kernel]
@@ -147,7 +153,7 @@ class FunctionEvent(FormattedTimesMixin):
     def __init__(
         self, id: int, name: str, thread: int, start_us: float, end_us: float,
         overload_name: str | None = None, *more: Any, metadata_json: str | None = None,
-        extra_meta: dict[str, str] | None = None, **fields: Any,
+        extra_meta: dict[str, Any] | None = None, **fields: Any,
     ) -> None:  # fmt: skip
         names = iter(_FIELDS)
         values = _FIELDS | dict(zip(names, (overload_name, *more))) | fields
@@ -303,6 +309,8 @@ _OF_THE_FIRST = (
 
 class FunctionEventAvg(FormattedTimesMixin):
     """What events of one key come to together."""
+
+    key: str | None
 
     def __init__(self) -> None:
         vars(self).update(dict.fromkeys(_SUMS, 0))

@@ -86,7 +86,7 @@ for _kind in (DeviceType, ProfilerActivity, RecordScope):
 
 
 class ExperimentalConfig:
-    """PyTorch's settings of a profile that may change; what does not concern us is kept as given."""
+    """PyTorch's settings of a profile that may change; what we do not read is kept as given."""
 
     def __init__(
         self, profiler_metrics: Any = (), profiler_measure_per_kernel: bool = False,

@@ -1,15 +1,46 @@
-"""Marks for NVIDIA's profilers: NVTX is not part of tritorch, as PyTorch says without it."""
+"""Marks for NVIDIA's profilers, where NVTX's library can be opened; else PyTorch's error."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from tritorch.core import nvtx
 
 __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]
 
 
-def mark(*args: Any, **kwargs: Any) -> NoReturn:
-    """Says that NVTX is not there."""
-    raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
+def range_push(msg: str) -> int:
+    """Begins a range within the open one; how deep that is."""
+    return nvtx.push(msg)
 
 
-range = range_push = range_pop = range_start = range_end = mark
+def range_pop() -> int:
+    """Ends the innermost range; how deep it was."""
+    return nvtx.pop()
+
+
+def range_start(msg: str) -> int:
+    """Begins a range that any thread can end."""
+    return nvtx.start(msg)
+
+
+def range_end(range_id: int) -> None:
+    """Ends a range that was started."""
+    nvtx.end(range_id)
+
+
+def mark(msg: str) -> None:
+    """A point in time."""
+    nvtx.mark(msg)
+
+
+@contextlib.contextmanager
+def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """A named range while it is entered."""
+    range_push(msg.format(*args, **kwargs))
+    try:
+        yield
+    finally:
+        range_pop()

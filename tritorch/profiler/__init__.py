@@ -1,8 +1,12 @@
 """What a program does, and how long: `profile`, `record_function`, schedules, traces."""
 
 from tritorch.autograd.profiler import KinetoStepTracker, kineto_available, record_function
-from tritorch.core.profiling import DeviceType, ProfilerActivity, RecordScope
-from tritorch.core.profiling import ExperimentalConfig as _ExperimentalConfig
+from tritorch.core.profiling import (
+    DeviceType,
+    ExperimentalConfig as _ExperimentalConfig,
+    ProfilerActivity,
+    RecordScope,
+)
 from tritorch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from tritorch.profiler import itt
 from tritorch.profiler.execution_trace import ExecutionTraceObserver

@@ -1,4 +1,4 @@
-"""Execution traces: each call with its arguments as a node of a graph, for replay and simulators."""
+"""Execution traces: each call with its arguments as a node of a graph, for replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks for Intel's profilers: their library is not part of tritorch, as PyTorch says without it."""
+"""Marks for Intel's profilers: their library is not there, as PyTorch says without it."""
 
 from __future__ import annotations
 

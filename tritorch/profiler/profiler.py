@@ -329,9 +329,7 @@ class profile(_KinetoProfile):
         if before in (record, save) and now in (record, save) and before != save:
             return
         if now in (none, warmup) and before in (warmup, record) and (before, now) != (warmup,) * 2:
-            warnings.warn(
-                f"Incorrect schedule: {before.name} followed by {now.name}", stacklevel=3
-            )
+            warnings.warn(f"Incorrect schedule: {before.name} followed by {now.name}", stacklevel=3)
         if before == warmup and now in (none, None):
             self.start_trace()
             self.stop_trace()

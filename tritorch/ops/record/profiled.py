@@ -66,4 +66,3 @@ def _described(value: Any) -> Any:
     if not hasattr(value, "sizes"):
         return value
     return _C.wrap(MetaArray(value.sizes, _dtypes[value.dtype], value.strides))
-
