@@ -100,13 +100,22 @@ def attention_with_bias(q, k, v, bias):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
 
 
-@pattern(1, lambda new, b, t, c: [new(c, c), new(c, c), new(c, c), new(c, c)])
-def thirty_pointwise(p, g, m, v):
+def _thirty(p, g, m, v):
     m = m * 0.9 + g * 0.1
     v = v * 0.99 + g * g * 0.01
     for _ in range(3):
         p = p - 0.01 * (m / 0.9) / ((v.abs() / 0.99).sqrt() + 1e-8) - 0.001 * p
     return p, m, v
+
+
+@pattern(1, lambda new, b, t, c: [new(c, c), new(c, c), new(c, c), new(c, c)])
+def thirty_pointwise(p, g, m, v):
+    return _thirty(p, g, m, v)
+
+
+@pattern(1, lambda new, b, t, c: [new(c + i, t) for i in range(20) for _ in range(4)])
+def thirty_pointwise_of_lists(*lists):
+    return [x for i in range(0, len(lists), 4) for x in _thirty(*lists[i : i + 4])]
 
 
 @pattern(2, lambda new, b, t, c: [new(b, t, 8 * c), new(b, t, 8 * c)])

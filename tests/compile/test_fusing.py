@@ -17,7 +17,7 @@ import pytest
 import tritorch as torch
 import tritorch.nn.functional as F
 from tritorch import _C
-from tritorch._following.fusing import definitions, groups, kernels
+from tritorch._following.fusing import definitions, groups, kernels, lists
 
 from .fused_patterns import PATTERNS, Arrays, Pattern, least_bytes
 
@@ -123,10 +123,12 @@ def check(pattern: Pattern, dtype: Any, exact: bool) -> None:
 
 def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[int] = []
-    call = kernels.Fused.__call__
-    monkeypatch.setattr(
-        kernels.Fused, "__call__", lambda self, *a: (moved.append(self.bytes()), call(self, *a))[1]
-    )
+    for kind in (kernels.Fused, lists.FusedList):
+        call: Any = kind.__call__
+        monkeypatch.setattr(
+            kind, "__call__",
+            lambda self, *a, call=call: (moved.append(self.bytes()), call(self, *a))[1],
+        )  # fmt: skip
     for name, pattern in PATTERNS.items():
         if pattern.grads is not None or name.startswith("attention"):
             continue

@@ -251,6 +251,9 @@ class Elements:
         word = self.element(x.number, d.shape, place)
         return word._replace(text=self.said(word, held(d.dtype)), kind=held(d.dtype))
 
+    def _store(self, d: Definition, place: Place) -> Word:
+        return self.element(d.operands[0].number, d.shape, place)
+
     def _view(self, d: Definition, place: Place) -> Word:
         base = d.operands[0].number
         offset, strides = d.what

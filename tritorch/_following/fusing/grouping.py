@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tritorch._following.fusing.definitions import Definition, is_dense_row_major
 from tritorch._following.fusing.endings import group_after
 from tritorch._following.fusing.groups import Group
+from tritorch._following.fusing.lists import FEW, program_of
 from tritorch._following.tape import Form, Value
 
 MOST = 96  # definitions of a kernel
@@ -25,6 +26,7 @@ class Item(NamedTuple):
     results: tuple[int, ...]
     definition: Definition | None
     origin: int  # the call that it is, or is a part of
+    after: tuple[int, ...] = ()  # values that it does not read, and that are made before
 
 
 class _Unit:
@@ -36,6 +38,7 @@ class _Unit:
         self.after = 0  # the items on which it depends, as a mask
         self.group: Group | None = None
         self.product: int | None = None  # the item whose kernel the group's functions end
+        self.listed: list[Group] = []  # several that compute the same; `group` is one of them
 
 
 class Grouping:
@@ -43,10 +46,11 @@ class Grouping:
 
     def __init__(
         self, items: Sequence[Item], forms: Sequence[Form], kept: set[int], alone: set[int],
-        products: set[int],
+        products: set[int], tables: bool,
     ) -> None:  # fmt: skip
         """alone: values that are not to be left in memory by a kernel of other columns; products:
-        items whose kernels can go on."""
+        items whose kernels can go on; tables: whether a kernel may compute several groups."""
+        self.tables = tables
         self.items, self.forms, self.kept = items, forms, kept
         self.products = products
         self.alone = alone
@@ -85,6 +89,8 @@ class Grouping:
         for unit in [*self.units]:
             if unit.group is not None:
                 self._end(unit)
+        if self.tables:
+            self._list()
         return self._ordered()
 
     def _separate(self, units: Sequence[_Unit]) -> None:
@@ -102,7 +108,8 @@ class Grouping:
 
     def _before(self, i: int) -> list[_Unit]:
         """The units that make what an item reads."""
-        makers = {self.makers[n] for n in self.items[i].reads if n in self.makers}
+        item = self.items[i]
+        makers = {self.makers[n] for n in (*item.reads, *item.after) if n in self.makers}
         return list(dict.fromkeys(self.unit[m] for m in makers if m in self.unit and m != i))
 
     def _place(self, i: int) -> None:
@@ -227,6 +234,30 @@ class Grouping:
             unit.group, unit.product = group, product
             self._unite(unit, chosen, members, before)
             return
+
+    def _list(self) -> None:
+        """Makes one unit of those that compute the same and do not wait for each other."""
+        same: dict[Any, list[_Unit]] = {}
+        for unit in self.units:
+            if unit.group is not None and unit.product is None:
+                program = program_of(unit.group, unit.group.outputs(self.read_of(unit)))
+                if program is not None:
+                    same.setdefault(program.key, []).append(unit)
+        for left in same.values():
+            while len(left) >= FEW:
+                chosen, mask, after = [], 0, 0
+                for unit in left:
+                    if not unit.after & mask and not after & unit.mask:
+                        chosen.append(unit)
+                        mask, after = mask | unit.mask, after | unit.after
+                left = [unit for unit in left if unit not in chosen]
+                if len(chosen) < FEW:
+                    break
+                first = chosen[0]
+                first.listed = [unit.group for unit in chosen if unit.group is not None]
+                members = sorted(m for unit in chosen for m in unit.members)
+                before = [u for m in members for u in self._before(m) if u not in chosen]
+                self._unite(first, chosen, members, before)
 
     def _is_settled(self, m: int, members: Sequence[int], placed: int) -> bool:
         """Whether an item's result has to be in memory for sure, when so many items are placed."""

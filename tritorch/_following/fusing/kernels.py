@@ -25,11 +25,20 @@ PROGRAMS = 256  # that sum columns, at most
 PROGRAMS_OF_ALL = 1024  # that reduce all elements, at most
 
 
+def is_long(group: Group) -> bool:
+    """Whether a thread computes few elements: of long functions."""
+    return any(d.kind == "map" and d.what[0] in LONG for d in group.definitions)
+
+
+def argument(given: Any, as_bits: bool) -> int:
+    """A number as kernels get it: a float's bits or an integer."""
+    return float_bits(float(given)) if as_bits else signed(given)
+
+
 def tile(group: Group) -> dict[str, int]:
     """Sizes and warps of a group's programs: of the space and the functions alone."""
     if not group.holds:
-        long = any(d.kind == "map" and d.what[0] in LONG for d in group.definitions)
-        block, warps = (256, 4) if long else block_size(group.columns)
+        block, warps = (256, 4) if is_long(group) else block_size(group.columns)
         return {"BLOCK": block, "num_warps": warps}
     width = max(4, 1 << (group.columns - 1).bit_length())
     rows = 1
@@ -53,13 +62,17 @@ class Fused:
         ordered = in_order_of_memory(group, outputs)
         self.kernel: Written = source(ordered, exact).written(outputs)
         self.name, self.source = self.kernel.name, self.kernel.source
-        self.inputs = (*self.kernel.arrays, *dict.fromkeys(n.value for n in self.kernel.numbers))
+        numbers = dict.fromkeys(n.value for n in self.kernel.numbers)
+        targets = group.targets
+        written = dict.fromkeys(targets[n] for n in self.kernel.outputs if n in targets)
+        self.inputs = (*self.kernel.arrays, *written, *numbers)
         self.results = (*self.kernel.outputs, *self.kernel.sums)
         self.launch = written_kernel(self.kernel.source)
         self.options: dict[str, Any] = tile(group)
         if exact:
             self.options["enable_fp_fusion"] = False
         places = {number: i for i, number in enumerate(self.inputs)}
+        self._written = [places.get(targets.get(n, -1)) for n in self.kernel.outputs]
         self._n_arrays = len(self.kernel.arrays)
         self._numbers = [(places[n.value], n.as_bits) for n in self.kernel.numbers]
         forms = [group.forms[n] for n in self.kernel.outputs]
@@ -101,11 +114,11 @@ class Fused:
     def __call__(self, *given: Any) -> Any:
         arrays = given[: self._n_arrays]
         device = arrays[0].device_index
-        numbers = [
-            float_bits(float(given[i])) if as_bits else signed(given[i])
-            for i, as_bits in self._numbers
+        numbers = [argument(given[i], as_bits) for i, as_bits in self._numbers]
+        outs = [
+            _C.empty_strided(*made, device) if target is None else given[target]
+            for made, target in zip(self._made, self._written)
         ]
-        outs = [_C.empty_strided(*made, device) for made in self._made]
         parts: Sequence[Any] = ()
         if self._add_up is not None:
             parts = self._add_up.parts(device)

@@ -14,7 +14,8 @@ from tritorch._following.fusing.definitions import Definition
 from tritorch._following.fusing.groups import Group
 from tritorch._following.tape import Form
 
-_ANYWHERE = ("map", "cast", "view", "total")  # of elements that are found wherever they are counted
+# Of elements that are found wherever they are counted.
+_ANYWHERE = ("map", "cast", "view", "total", "store")
 Order = tuple[int, ...]
 
 

@@ -32,6 +32,9 @@ class Source(Elements):
         group = self.group
         sums = [n for n in outputs if group.made[n].kind in ("column", "total")]
         stores = [n for n in outputs if n not in sums]
+        if group.targets:  # all is read before something is overwritten
+            for number in stores:
+                self.computed(group.made[number], self.place)
         for i, number in enumerate(stores):
             self.stored(group.made[number], f"y{i}_ptr")
         for i, number in enumerate(sums):
@@ -73,11 +76,11 @@ class Source(Elements):
         pointers = [*self.arrays.values(), *(f"y{i}_ptr" for i in range(len(beside)))]
         head = [f"{name} = extra[{10 + i}]" for i, name in enumerate(pointers)]
         lines = "\n".join(f"    {line}" for line in (*head, *self.lines, f"return {made}"))
-        name = self._name()
+        name = self.named()
         # `ROW` and `COL` are put in their order by who launches it.
         parameters = "acc, ROW, COL, ROW_mask, COL_mask, extra" if pointers else "acc"
         source = _ENDING.format(
-            imports=self._imports(), name=name, parameters=parameters, lines=lines
+            imports=self.imports(), name=name, parameters=parameters, lines=lines
         )
         return Written(
             source, name, tuple(self.arrays), tuple(self.read), tuple(self.numbers),
@@ -112,12 +115,14 @@ class Source(Elements):
         self.function("convert", "copy")
         self.add(f"tl.store({at}, convert({word.text}, {type_text(form.dtype)}){options})")
 
-    def _name(self) -> str:
+    def named(self, stem: str = "fused") -> str:
+        """The kernel's name, of the operators that it computes."""
         given = [d.name.strip("_") for d in self.group.definitions if d.kind != "view"]
         joined = "_".join(dict.fromkeys(given))[:60].rstrip("_")
-        return f"fused_{joined}"
+        return f"{stem}_{joined}"
 
-    def _imports(self) -> str:
+    def imports(self) -> str:
+        """The lines by which it has the functions of kernels/."""
         return "".join(
             f"from tritorch.kernels.{file} import {', '.join(sorted(used))}\n"
             for file, used in sorted(self.used.items())
@@ -174,11 +179,11 @@ class Source(Elements):
         parameters += ["flag_ptr", "launch"] if self.marks else []
         constants = ("ROWS", "WIDTH") if self.tiled else ("BLOCK",)
         parameters += [f"{name}: tl.constexpr" for name in constants]
-        name = self._name()
+        name = self.named()
         free = [*self.numbers.values(), *(["launch"] if self.marks else [])]
         decorator = f"@triton.jit(do_not_specialize={free})" if free else "@triton.jit"
         source = _TEMPLATE.format(
-            imports=self._imports(), decorator=decorator, name=name,
+            imports=self.imports(), decorator=decorator, name=name,
             parameters=",\n".join(f"    {p}" for p in parameters),
             lines="\n".join(f"    {line}" for line in body),
         )  # fmt: skip
