@@ -100,6 +100,23 @@ def attention_with_bias(q, k, v, bias):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
 
 
+def _quantized(new, b, t, c):
+    return [new(t, c), new.places(2 * c * c, 200).view(2 * c, c).to(torch.int8), new(2 * c, 1),
+            new(2 * c)]  # fmt: skip
+
+
+@pattern(1, _quantized)
+def int8_weight_product(x, weight, scale, bias):
+    return F.gelu(F.linear(x, weight.to(x.dtype) * scale, bias))
+
+
+@pattern(1, lambda new, b, t, c: [new(c, 4 * t), new.places(c * c, 200).view(c, c // 8, 8)
+                                   .to(torch.int8), new(c, c // 8, 1)])  # fmt: skip
+def int8_product_of_groups(x, weight, scale):
+    c, groups, size = weight.shape
+    return ((weight.to(x.dtype) - 8) * scale).view(c, groups * size) @ x
+
+
 def _thirty(p, g, m, v):
     m = m * 0.9 + g * 0.1
     v = v * 0.99 + g * g * 0.01

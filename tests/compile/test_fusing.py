@@ -17,7 +17,7 @@ import pytest
 import tritorch as torch
 import tritorch.nn.functional as F
 from tritorch import _C
-from tritorch._following.fusing import definitions, groups, kernels, lists
+from tritorch._following.fusing import definitions, endings, groups, kernels, lists
 
 from .fused_patterns import PATTERNS, Arrays, Pattern, least_bytes
 
@@ -123,7 +123,7 @@ def check(pattern: Pattern, dtype: Any, exact: bool) -> None:
 
 def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[int] = []
-    for kind in (kernels.Fused, lists.FusedList):
+    for kind in (kernels.Fused, lists.FusedList, endings.Ended):
         call: Any = kind.__call__
         monkeypatch.setattr(
             kind, "__call__",

@@ -33,7 +33,9 @@ from tritorch.core.dtype import dtype as Dtype
 class Elements:
     """The lines of a kernel, as they are written; exact: it rounds where eager does."""
 
-    def __init__(self, group: Group, exact: bool, product: int = -1) -> None:
+    def __init__(
+        self, group: Group, exact: bool, product: int = -1, tiled: bool = False
+    ) -> None:  # fmt: skip
         self.group, self.exact, self.product = group, exact, product
         self.forms: Sequence[Form] = group.forms
         self.lines: list[str] = []
@@ -46,8 +48,8 @@ class Elements:
         self.numbers: dict[Number, str] = {}
         self.marks: tuple[str, int, int] | None = None
         rows, cols = group.rows, group.columns
-        self.tiled = group.holds or product >= 0
-        masked = rows > 1 or product >= 0
+        self.tiled = tiled or group.holds or product >= 0
+        masked = rows > 1 or tiled or product >= 0
         self.row_place = Place("row", "", "row_mask" if masked else "", "", 1)
         self.place = (
             Place("row", "col", self.row_place.row_mask, "col_mask", cols)

@@ -8,7 +8,7 @@ from typing import Any
 from tritorch import _C
 from tritorch._following import showing
 from tritorch._following.fusing.definitions import definition
-from tritorch._following.fusing.endings import Ended, is_product
+from tritorch._following.fusing.endings import Ended, matrices_of
 from tritorch._following.fusing.grouping import Grouping, Item
 from tritorch._following.fusing.kernels import Fused
 from tritorch._following.fusing.lists import FusedList
@@ -136,10 +136,12 @@ def _tried(
         before = next((after[n] for n in call.results if n in after), ())
         items.append(Item(reads, call.results, known, i, before))
         by_item.append(call)
-    products = {i for i, call in enumerate(by_item) if is_product(call, forms)}
+    products = {
+        i: matrices for i, call in enumerate(by_item) if (matrices := matrices_of(call, forms))
+    }
     alone: set[int] = set()
     while True:
-        grouping = Grouping(items, forms, kept, alone, products, tables)
+        grouping = Grouping(items, forms, kept, alone, products, tables, exact)
         units = grouping.run()
         if units or not items:
             break
@@ -159,7 +161,7 @@ def _tried(
         return [], again
     found: list[Lowered] = []
     for unit in units:
-        if unit.group is None or len(unit.members) == 1:
+        if len(unit.members) == 1 or (unit.group is None and unit.product is None):
             found += [_as_call(by_item[m], forms) for m in unit.members]
             continue
         read = grouping.read_of(unit)
@@ -168,10 +170,12 @@ def _tried(
         kernel: Fused | FusedList | Ended
         if unit.listed:
             kernel = FusedList(unit.listed, read, exact)
-        elif unit.product is None:
-            kernel = Fused(unit.group, read, exact)
+        elif unit.product is not None:
+            product = by_item[unit.product]
+            kernel = Ended(product, unit.group, unit.before, forms, read, exact)
         else:
-            kernel = Ended(by_item[unit.product], unit.group, read, exact)
+            assert unit.group is not None
+            kernel = Fused(unit.group, read, exact)
         which = [m for m in unit.members if not _is_view(items[m])]
         notes = [x if type(x) is Note else x.note for x in (by_item[m] for m in which)]
         showing.wrote(kernel, kernel.source, [(note.op.name, note.place) for note in notes])

@@ -7,11 +7,11 @@ stands between: what a kernel needs is there before it starts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tritorch._following.fusing.definitions import Definition, is_dense_row_major
-from tritorch._following.fusing.endings import group_after
+from tritorch._following.fusing.endings import Before, group_after, group_before, is_turned
 from tritorch._following.fusing.groups import Group
 from tritorch._following.fusing.lists import FEW, program_of
 from tritorch._following.tape import Form, Value
@@ -37,7 +37,8 @@ class _Unit:
         self.mask = 1 << place
         self.after = 0  # the items on which it depends, as a mask
         self.group: Group | None = None
-        self.product: int | None = None  # the item whose kernel the group's functions end
+        self.product: int | None = None  # the item whose kernel computes what else there is
+        self.before: list[Before] = []  # what computes a matrix of it; the group is what follows
         self.listed: list[Group] = []  # several that compute the same; `group` is one of them
 
 
@@ -46,11 +47,12 @@ class Grouping:
 
     def __init__(
         self, items: Sequence[Item], forms: Sequence[Form], kept: set[int], alone: set[int],
-        products: set[int], tables: bool,
+        products: Mapping[int, tuple[int, ...]], tables: bool, exact: bool,
     ) -> None:  # fmt: skip
         """alone: values that are not to be left in memory by a kernel of other columns; products:
-        items whose kernels can go on; tables: whether a kernel may compute several groups."""
-        self.tables = tables
+        items whose kernels can go on, and the matrices that they multiply; tables: whether a kernel
+        may compute several groups; exact: what eager's kernels compute alone."""
+        self.tables, self.exact = tables, exact
         self.items, self.forms, self.kept = items, forms, kept
         self.products = products
         self.alone = alone
@@ -89,6 +91,9 @@ class Grouping:
         for unit in [*self.units]:
             if unit.group is not None:
                 self._end(unit)
+        for product, matrices in self.products.items():
+            for number in matrices:
+                self._begin(product, number)
         if self.tables:
             self._list()
         return self._ordered()
@@ -212,7 +217,7 @@ class Grouping:
         assert unit.group is not None
         roots, reads = self.roots, [n for m in unit.members for n in self.items[m].reads]
         makers = {self.makers.get(roots.get(n, n), -1) for n in reads}
-        for product in sorted(makers & self.products, reverse=True):
+        for product in sorted(makers & self.products.keys(), reverse=True):
             (made,) = self.items[product].results
             own = self.unit[product]
             if own.product is not None or len(own.members) > 1:
@@ -234,6 +239,49 @@ class Grouping:
             unit.group, unit.product = group, product
             self._unite(unit, chosen, members, before)
             return
+
+    def _begin(self, product: int, operand: int) -> None:
+        """Lets a product's kernel compute one of its matrices, if that saves reading it."""
+        own, number, turned = self.unit[product], operand, False
+        *rows, columns = self.forms[operand].shape
+        shape = math.prod(rows), columns
+        views: list[_Unit] = []
+        while (m := self.makers.get(number)) is not None and self._is_view(m):
+            d = self.items[m].definition
+            assert d is not None
+            (base,) = d.reads
+            if len(self.unit[m].members) > 1:
+                return
+            if number == operand and is_turned(d, self.forms[base]):
+                turned, shape = True, (shape[1], shape[0])
+            elif (self.roots.get(number), math.prod(self.forms[base].shape)) != (
+                self.roots.get(base, base), math.prod(shape)
+            ):  # fmt: skip
+                return
+            views.append(self.unit[m])
+            number = base
+        unit = None if m is None else self.unit[m]
+        if unit is None or unit is own or unit.group is None or unit.product is not None:
+            return
+        chosen = [own, *views, unit]
+        members = sorted(m for each in chosen for m in each.members)
+        mask = sum(each.mask for each in chosen)
+        before = [u for m in members for u in self._before(m) if u not in chosen]
+        if any(u.after & mask for u in before):
+            return
+        inside = [m for each in (*views, unit) for m in each.members]
+        made_there = [n for m in inside for n in self.items[m].results]
+        readers = {r for n in made_there for r in self.readers.get(n, ())}
+        if readers - {product, *inside} or not self.kept.isdisjoint(made_there):
+            return
+        sizes = [math.prod(self.forms[n].shape)
+                 for n in (*self.products[product], *self.items[product].results)]  # fmt: skip
+        across = math.isqrt(math.prod(sizes)) // math.prod(shape)  # m k, k n and m n are three
+        group = group_before(unit.group, number, shape, across, self.exact)
+        if group is not None:
+            own.before.append(Before(operand, number, shape, turned, group))
+            own.product = product
+            self._unite(own, chosen, members, before)
 
     def _list(self) -> None:
         """Makes one unit of those that compute the same and do not wait for each other."""

@@ -14,7 +14,14 @@ from tritorch._following.fusing import spaces
 from tritorch._following.fusing.definitions import Definition
 from tritorch._following.fusing.elements import Elements
 from tritorch._following.fusing.groups import Group
-from tritorch._following.fusing.words import ADDED, Written, held, identity, type_text
+from tritorch._following.fusing.words import (
+    ADDED,
+    Written,
+    held,
+    identity,
+    number_text,
+    type_text,
+)
 
 
 def ending(group: Group, read: set[int], product: int, result: int, exact: bool) -> Written:
@@ -23,6 +30,11 @@ def ending(group: Group, read: set[int], product: int, result: int, exact: bool)
     result: the value that the kernel gives in the product's place; others of `read`, and the
     product itself if it is one of them, are stored beside it."""
     return Source(group, exact, product).ending(read, result)
+
+
+def beginning(group: Group, operand: int, exact: bool) -> Written:
+    """What computes an operand of a product, for its kernel: `First` of `gpu/matmul.py`."""
+    return Source(group, exact, tiled=True).beginning(operand)
 
 
 class Source(Elements):
@@ -85,6 +97,24 @@ class Source(Elements):
         return Written(
             source, name, tuple(self.arrays), tuple(self.read), tuple(self.numbers),
             (result, *beside), (), self.marks,
+        )  # fmt: skip
+
+    def beginning(self, operand: int) -> Written:
+        """A function of a place in the operand."""
+        d = self.group.made[operand]
+        kind, word = self.forms[operand].dtype, self.computed(d, self.place)
+        self.function("convert", "copy")
+        made = f"convert({word.text}, {type_text(kind)})"
+        self.add(f"return tl.where(row_mask & col_mask, {made}, {number_text(0, kind)})")
+        head = [f"{name} = given[{i}]" for i, name in enumerate(self.arrays.values())]
+        name = self.named("first")
+        source = _ENDING.format(
+            imports=self.imports(), name=name, parameters="ROW, COL, ROW_mask, COL_mask, given",
+            lines="\n".join(f"    {line}" for line in (*head, *self.lines)),
+        )  # fmt: skip
+        return Written(
+            source, name, tuple(self.arrays), tuple(self.read), tuple(self.numbers), (operand,), (),
+            self.marks,
         )  # fmt: skip
 
     def stored(self, d: Definition, pointer: str) -> None:
