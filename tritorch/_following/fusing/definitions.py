@@ -223,11 +223,11 @@ def _dropped(note: Note, forms: Sequence[Form]) -> Definition:
 
 
 def _iota(note: Note, forms: Sequence[Form]) -> Definition | None:
-    """What: the first and the step, of integers."""
+    """What: the first and the step, of integers; how many."""
     start, _, step = note.params[:3]
     if type(start) is not int or type(step) is not int:
         return None
-    return _of("iota", note, forms, (start, step))
+    return _of("iota", note, forms, (start, step, forms[note.results[0]].shape[0]))
 
 
 def _reduced(note: Note, forms: Sequence[Form]) -> Definition | None:

@@ -389,10 +389,13 @@ class Elements:
         return f"{block} * (BLOCK // 4) + tl.arange(0, BLOCK // 4)"
 
     def _iota(self, d: Definition, place: Place) -> Word:
-        start, step = d.what
+        start, step, size = d.what
         columns = spaces.columns(d.shape, self.group.rows)
         text = place.col or "0"
-        text = text if self.group.rows == 1 else f"(row * {columns} + {text})"
+        if d.shape != (size,):  # for who reads it, in that one's shape
+            text = text if place.columns == size else f"({text} % {size})"
+        elif self.group.rows > 1:
+            text = f"(row * {columns} + {text})"
         text = text if step == 1 else f"{text} * {step}"
         text = text if start == 0 else f"{text} + {start}"
         self.function("convert", "copy")

@@ -163,11 +163,12 @@ class Grouping:
         choices = [near] if len(near) > 1 else []
         choices += [[unit] for unit in near]
         given = {self.roots.get(n, n) for n in self.items[i].reads}
-        choices += [
-            [u] for u in reversed(self.units)
+        beside = [
+            u for u in reversed(self.units)
             if u.group is not None and u is not own and u not in near
             and not given.isdisjoint(u.group.inputs)
         ]  # fmt: skip
+        choices += [[*near, u] for u in beside if near] + [[u] for u in beside]
         for chosen in choices:
             pulled = [self.unit[m] for u in chosen for m in views.get(u.mask, ())]
             if self._merge([*dict.fromkeys([*chosen, *pulled, own])], placed):

@@ -17,7 +17,7 @@ MOST_INPUTS = 24
 MOST_OUTPUTS = 64
 _HOLDING = ("reduce", "column")
 _SUMS = ("column", "total")  # known when the kernel is done
-_SPREAD = ("map", "cast")
+_SPREAD = ("map", "cast", "iota")
 _STRAIGHT = ("map", "cast", "store")
 
 
