@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tritorch as torch
+import tritorch.nn as nn
 import tritorch.nn.functional as F
 
 
@@ -75,6 +76,12 @@ def cross_entropy(logits, target):
 @pattern(1, lambda new, b, t, c: [new(b * 2, 50257), new.places(b * 2, 50257)], grads=1)
 def vocabulary_loss(logits, target):
     return F.cross_entropy(logits * 0.5, target, reduction="none")
+
+
+@pattern(1, lambda new, b, t, c: [new(b, 2, t, 16), new(b, 2, t, 16), new(b, 2, t, 16),
+                                   new(1, 1, t, t)])  # fmt: skip
+def attention_with_bias_and_dropout(q, k, v, bias):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=0.1)
 
 
 def _loss_and_gradient(logits, target):
@@ -166,6 +173,25 @@ def scale_of_quantizing(x, bias):
 @pattern(1, lambda new, b, t, c: [new(2 * t, c), new(2 * t, c)])
 def small_distance(x, y):
     return ((x - y).square().mean() + 1e-6).sqrt()
+
+
+class Block(nn.Module):
+    """A block of a GPT."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Any) -> Any:
+        b, t, c = x.shape
+        parts = self.qkv(self.norm(x)).split(c, 2)
+        q, k, v = (y.view(b, t, self.heads, c // self.heads).transpose(1, 2) for y in parts)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(b, t, c))
+        return x + self.down(F.gelu(self.up(self.second_norm(x))))
 
 
 class Arrays:

@@ -3,6 +3,7 @@ to the truth; `fused_patterns.py` has what is compiled."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import tritorch.nn.functional as F
 from tritorch import _C
 from tritorch._following.fusing import definitions, endings, groups, kernels, lists
 
-from .fused_patterns import PATTERNS, Arrays, Pattern, least_bytes
+from .fused_patterns import PATTERNS, Arrays, Block, Pattern, least_bytes
 
 pytestmark = [pytest.mark.device, pytest.mark.simulated]
 RUNS = 4  # until programs are made
@@ -119,6 +120,28 @@ def check(pattern: Pattern, dtype: Any, exact: bool) -> None:
         assert own <= 1.5 * other + near
     for x, y in zip(found, eager, strict=True):
         assert x.dtype == y.dtype and x.shape == y.shape and x.stride() == y.stride()
+
+
+def _launched_by_blocks(count: int) -> tuple[int, int]:
+    """How many kernels so many blocks of a GPT launch, forward and backward."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(Block(32, 2) for _ in range(count))).cuda()
+    fast = torch.compile(model)
+    x = torch.randn(2, 16, 32, device="cuda", requires_grad=True)
+    leaves = [x, *model.parameters()]
+    for _ in range(RUNS + 1):
+        y, forward = launched(lambda: fast(x))
+        backward = launched(functools.partial(torch.autograd.grad, y, leaves, x))[1]
+    return forward, backward
+
+
+def test_a_block_of_a_gpt() -> None:
+    """Four products, attention, two norms; backward eight products, three kernels of attention's,
+    two norms, gelu's and what joins the gradients of q, k and v.  All sums of columns have one
+    second kernel."""
+    assert _launched_by_blocks(1) == (7, 18)
+    two, three = _launched_by_blocks(2), _launched_by_blocks(3)
+    assert (three[0] - two[0], three[1] - two[1]) == (7, 15)
 
 
 def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> None:

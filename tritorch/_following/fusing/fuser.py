@@ -10,7 +10,7 @@ from tritorch._following import showing
 from tritorch._following.fusing.definitions import definition
 from tritorch._following.fusing.endings import Ended, matrices_of
 from tritorch._following.fusing.grouping import Grouping, Item
-from tritorch._following.fusing.kernels import Fused
+from tritorch._following.fusing.kernels import AddUp, Fused, Left
 from tritorch._following.fusing.lists import FusedList
 from tritorch._following.fusing.parts import parts_of, without_unread
 from tritorch._following.fusing.writes import is_plain_write, with_stores
@@ -160,6 +160,7 @@ def _tried(
     if again:
         return [], again
     found: list[Lowered] = []
+    left: list[Left] = []  # of sums of columns that are still to be added up
     for unit in units:
         if len(unit.members) == 1 or (unit.group is None and unit.product is None):
             found += [_as_call(by_item[m], forms) for m in unit.members]
@@ -175,18 +176,40 @@ def _tried(
             kernel = Ended(product, unit.group, unit.before, forms, read, exact)
         else:
             assert unit.group is not None
-            kernel = Fused(unit.group, read, exact)
+            kernel = Fused(unit.group, read, exact, forms)
+            left += [] if kernel.left is None else [kernel.left]
         which = [m for m in unit.members if not _is_view(items[m])]
         notes = [x if type(x) is Note else x.note for x in (by_item[m] for m in which)]
         showing.wrote(kernel, kernel.source, [(note.op.name, note.place) for note in notes])
-        note = Note(
-            "fused", FusedOp(kernel.name), tuple(map(Value, kernel.inputs)), (), kernel.results,
-            len(kernel.results) > 1,
-        )  # fmt: skip
-        found.append(Lowered(kernel, note.inputs, note.results, note, False))
+        found.append(_as_fused(kernel))
         for m in grouping.views_read(unit):
             found.append(_as_call(by_item[m], forms))
-    return found, set()
+    return _added_up(found, left, forms), set()
+
+
+def _as_fused(kernel: Any) -> Lowered:
+    note = Note(
+        "fused", FusedOp(kernel.name), tuple(map(Value, kernel.inputs)), (), kernel.results,
+        len(kernel.results) > 1,
+    )  # fmt: skip
+    return Lowered(kernel, note.inputs, note.results, note, False)
+
+
+def _added_up(
+    calls: Sequence[Lowered], left: Sequence[Left], forms: Sequence[Form]
+) -> list[Lowered]:  # fmt: skip
+    """The calls, and the second kernels of sums of columns: each for all that are known where one
+    of them is read, the last one at the end."""
+    found: list[Lowered] = []
+    waiting: list[Left] = []
+    for call in calls:
+        reads = set(_reads(call.args))
+        if any(not reads.isdisjoint(each.sums) for each in waiting):
+            found.append(_as_fused(AddUp(waiting, forms)))
+            waiting = []
+        found.append(call)
+        waiting += [each for each in left if each.parts[0] in call.results]
+    return [*found, _as_fused(AddUp(waiting, forms))] if waiting else found
 
 
 _EXACT = ("map", "cast", "store", "view", "cat", "embed", "drop", "iota", "rows", "pick")
