@@ -118,6 +118,13 @@ def batch_norm_add_relu(x, mean, var, weight, bias, residual):
     return F.relu(F.batch_norm(x, mean, var, weight, bias) + residual)
 
 
+@pattern(1, lambda new, b, t, c: [new(b, t, 8, c // 8), new(t, t, 3, 3), new(t), new(t).abs() + 1,
+                                   new(t), new(t), new(b, t, 8, c // 8)])  # fmt: skip
+def convolution_batch_norm_add_relu(x, kernel, mean, var, weight, bias, residual):
+    y = F.conv2d(x, kernel, padding=1)
+    return F.relu(F.batch_norm(y, mean, var, weight, bias) + residual)
+
+
 @pattern(1, lambda new, b, t, c: [new(b, 2, t, 16), new(b, 2, t, 16), new(b, 2, t, 16),
                                    new(1, 1, t, t)])  # fmt: skip
 def attention_with_bias(q, k, v, bias):

@@ -8,39 +8,53 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch import _C
-from tritorch._following.fusing.definitions import Definition, is_dense_row_major, is_of_blocks
+from tritorch._following.fusing.definitions import (
+    Definition,
+    is_dense_row_major,
+    is_of_blocks,
+    is_written,
+)
 from tritorch._following.fusing.groups import Group
+from tritorch._following.fusing.orders import in_order, not_behind_views
 from tritorch._following.fusing.writing import beginning, ending
 from tritorch._following.lowering import Lowered
 from tritorch._following.tape import Form, Value
 from tritorch._triton import written
 from tritorch.core.layout import contiguous_strides
-from tritorch.gpu import matmul
+from tritorch.gpu import conv, matmul
 from tritorch.gpu.layout import LONG
 from tritorch.ops.record.replacing import is_replaced
 
 MOST = 8  # definitions
+MOST_OF_IMAGES = 6  # arrays that are read beside a convolution
 MOST_ARRAYS = 4  # that are read beside the product
 # With a copy engine, products are faster of matrices in memory: of those that many rows meet; in
 # eager's bits, of those for which another kernel would be used.
 _FEW_ACROSS, _THIN = 512, 8
 _KINDS = ("map", "cast", "view")
-_PRODUCTS = ("linear", "mm", "addmm")
+_PRODUCTS = ("linear", "mm", "addmm", "convolution")
 
 
-def matrices_of(call: Any, forms: Sequence[Form]) -> tuple[int, ...]:
-    """The matrices that a call multiplies, if they are of floats and its kernel can go on."""
+def matrices_of(call: Any, forms: Sequence[Form]) -> tuple[int, ...] | None:
+    """The matrices that a call multiplies, if it is a product of floats whose kernel can go on;
+    none of a convolution."""
     if type(call) is not Lowered or call.note.form != "call" or len(call.results) != 1:
-        return ()
-    if call.note.op.fuses not in _PRODUCTS or is_replaced(call.note.op, "gpu"):
-        return ()
+        return None
+    how = call.note.op.fuses
+    if how not in _PRODUCTS or is_replaced(call.note.op, "gpu"):
+        return None
     form = forms[call.results[0]]
     if form.kind is not _C.Array or not form.dtype.is_floating_point or form.dtype.is_complex:
-        return ()
+        return None
     given = [x.number for x in call.args if type(x) is Value]
-    if not all(forms[n].dtype is form.dtype for n in given) or not is_dense_row_major(form):
-        return ()
-    return tuple(given[1:3] if call.note.op.fuses == "addmm" else given[:2])
+    if not all(forms[n].dtype is form.dtype for n in given):
+        return None
+    if how == "convolution":
+        transposed = dict(zip(call.note.op.params, call.note.params))["transposed"]
+        return () if not transposed and is_written(form) and len(form.shape) > 2 else None
+    if not is_dense_row_major(form):
+        return None
+    return tuple(given[1:3] if how == "addmm" else given[:2])
 
 
 def group_before(
@@ -95,12 +109,70 @@ def group_after(group: Group, product: int, read: set[int]) -> Group | None:
     return found if whole and outputs and _is_straight(found, product) else None
 
 
+def group_after_images(group: Group, product: int, read: set[int]) -> Group | None:
+    """A group as what follows a convolution, in rows of pixels and columns of channels."""
+    form = group.forms[product]
+    rank, channels = len(form.shape), form.shape[1]
+    stored = group.outputs(read)
+    if group.holds or group.targets or len(group.inputs) > MOST_OF_IMAGES + 1:
+        return None
+    if any(d.kind not in _KINDS or _is_loop(d) for d in group.definitions):
+        return None
+    if any(group.forms[n].kind is int for n in group.inputs):
+        return None
+    inside = not_behind_views(group, stored)
+    if product not in inside or any(len(group.forms[n].shape) > rank for n in inside):
+        return None
+    found = _without_views(in_order(group, inside, (0, *range(2, rank), 1)))
+    if found is None:
+        return None
+    found = Group(found.definitions, math.prod(form.shape) // channels, found.forms, group.roots)
+    if not found.fits(read) or found.columns != channels:
+        return None
+    if image_of(found, stored, product) is None:
+        return None
+    whole = all(math.prod(group.forms[n].shape) == math.prod(form.shape) for n in stored)
+    return found if whole and _is_straight(found, product, dense=False) else None
+
+
+def image_of(group: Group, stored: Sequence[int], product: int) -> int | None:
+    """Of what is stored, what takes the place of a convolution: it lies as that does."""
+    form = group.forms[product]
+    return next((n for n in reversed(stored) if group.forms[n] == form), None)
+
+
+def _without_views(group: Group) -> Group | None:
+    """A group that reads what views show of its values, which only add dims of one element."""
+    same: dict[int, int] = {}
+    found = []
+    for d in group.definitions:
+        operands = tuple(
+            Value(same.get(x.number, x.number)) if type(x) is Value else x for x in d.operands
+        )
+        if d.kind == "view":
+            (base,) = (x.number for x in operands)
+            if not _adds_dims(d, group.forms[base]):
+                return None
+            same[d.result] = base
+        else:
+            found.append(d._replace(operands=operands))
+    return Group(found, group.rows, group.forms, group.roots)
+
+
+def _adds_dims(d: Definition, base: Form) -> bool:
+    offset, strides = d.what
+    own = [(n, s) for n, s in zip(d.shape, strides) if n > 1]
+    theirs = [(n, s) for n, s in zip(base.shape, contiguous_strides(base.shape)) if n > 1]
+    first = next((i for i, n in enumerate(d.shape) if n > 1), len(d.shape))
+    return offset == 0 and own == theirs and len(d.shape[first:]) <= len(base.shape)
+
+
 def _is_loop(d: Definition) -> bool:
     """Whether a function is too long for a product's kernel."""
     return d.kind == "map" and (d.what[0] in LONG or is_of_blocks(d.what[0]))
 
 
-def _is_straight(group: Group, product: int) -> bool:
+def _is_straight(group: Group, product: int, dense: bool = True) -> bool:
     """Whether the product is read in the places in which it is computed alone."""
     size = math.prod(group.forms[product].shape)
     for d in group.definitions:
@@ -110,7 +182,7 @@ def _is_straight(group: Group, product: int) -> bool:
             form = group.forms[x.number]  # of the product, or of a view of it
             if d.kind == "view" or not math.prod(d.shape) == math.prod(form.shape) == size:
                 return False
-            if not is_dense_row_major(form):
+            if dense and not is_dense_row_major(form):
                 return False
     return True
 
@@ -141,7 +213,10 @@ class Ended:
         self._then: tuple[Any, Any] | None = None
         if group is not None:
             outputs = group.outputs(read)
-            then = ending(group, read, product, outputs[-1], exact)
+            image = call.note.op.fuses == "convolution"
+            result = image_of(group, outputs, product) if image else outputs[-1]
+            assert result is not None
+            then = ending(group, read, product, result, exact)
             self.results, self.arrays = then.outputs, then.arrays
             self._then = _both(then.source)
             written.append(then)
@@ -172,6 +247,10 @@ class Ended:
         device = given[0].device_index
         beside = [_C.empty_strided(*made, device) for made in self._beside]
         then = None if self._then is None else matmul.Then(*self._then, (*given[at:], *beside))
+        if self.call.note.op.fuses == "convolution":
+            x, w, bias, stride, padding, dilation, _, _, groups = args
+            out = conv.ended(x, w, bias, stride, padding, dilation, groups, self._shape, then)
+            return (out, *beside) if beside else out
         addend: Any = None
         numbers: Sequence[float] = (1.0, 1.0)
         if self.call.note.op.fuses == "linear":

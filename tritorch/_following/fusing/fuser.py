@@ -137,7 +137,9 @@ def _tried(
         items.append(Item(reads, call.results, known, i, before))
         by_item.append(call)
     products = {
-        i: matrices for i, call in enumerate(by_item) if (matrices := matrices_of(call, forms))
+        i: matrices
+        for i, call in enumerate(by_item)
+        if (matrices := matrices_of(call, forms)) is not None
     }
     alone: set[int] = set()
     while True:

@@ -11,7 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tritorch._following.fusing.definitions import Definition, is_dense_row_major
-from tritorch._following.fusing.endings import Before, group_after, group_before, is_turned
+from tritorch._following.fusing.endings import (
+    Before,
+    group_after,
+    group_after_images,
+    group_before,
+    is_turned,
+)
 from tritorch._following.fusing.groups import Group
 from tritorch._following.fusing.lists import FEW, program_of
 from tritorch._following.tape import Form, Value
@@ -234,7 +240,8 @@ class Grouping:
             if any(u.after & mask for u in before) or any(len(v.members) > 1 for v in views):
                 continue
             read = self._read(members, members)
-            group = group_after(unit.group, made, read)
+            after = group_after if self.products[product] else group_after_images
+            group = after(unit.group, made, read)
             if group is None:
                 continue
             unit.group, unit.product = group, product

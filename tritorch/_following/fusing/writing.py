@@ -75,11 +75,9 @@ class Source(Elements):
         beside += [self.product] if self.product in read else []
         for i, number in enumerate(beside):
             if number == self.product:
-                self.add(
-                    f"tl.store(y{i}_ptr + row * {group.columns} + col, "
-                    f"convert(acc, {type_text(self.forms[number].dtype)}), "
-                    "mask=row_mask & col_mask)"
-                )
+                at = self.place_in(f"y{i}_ptr", number)
+                kind = type_text(self.forms[number].dtype)
+                self.add(f"tl.store({at}, convert(acc, {kind}), mask=row_mask & col_mask)")
                 self.function("convert", "copy")
             else:
                 self.stored(group.made[number], f"y{i}_ptr")
@@ -137,13 +135,22 @@ class Source(Elements):
             mask = "at < 1"
         at = " + ".join(terms)
         if self.product >= 0:  # a block of the product's shape, even of one row or column
-            at = f"{pointer} + row * {self.group.columns} + col"
+            at = self.place_in(pointer, d.result)
             mask = self.masked(place, True, True)
         elif len(terms) == 1:  # one element: a block of it
             at = f"{at} + tl.zeros([1, 1], tl.int32)" if self.tiled else f"{at} + at"
         options = f", mask={mask}" if mask else ""
         self.function("convert", "copy")
         self.add(f"tl.store({at}, convert({word.text}, {type_text(form.dtype)}){options})")
+
+    def place_in(self, pointer: str, number: int) -> str:
+        """The text of a block of places in an array of a product's rows and columns."""
+        form = self.forms[number]
+        found = spaces.outside(form.shape, form.strides, form.shape, self.group.rows)
+        assert found is not None
+        walks = zip(found, ("row", "col"))
+        return " + ".join([pointer, *(f"{at} * 0" if walk.is_still else walk.at(at)
+                                      for walk, at in walks)])  # fmt: skip
 
     def named(self, stem: str = "fused") -> str:
         """The kernel's name, of the operators that it computes."""
