@@ -58,9 +58,14 @@ def row_smaller(x, mask, HIGHEST: tl.constexpr):
 
 
 @triton.jit
-def column_sum(x, mask):
-    """The sum of each column of the rows that exist."""
-    return tl.sum(whole_row(x, mask, 0), 0, keep_dims=True)
+def column_sum(x):
+    """The sum of each column, by pairs of rows: errors grow with the logarithm of their number."""
+    ROWS: tl.constexpr = x.shape[0]
+    if ROWS == 1:
+        total = x
+    else:
+        total = column_sum(tl.sum(tl.reshape(x, (ROWS // 2, 2, x.shape[1])), 1))
+    return total
 
 
 @triton.jit

@@ -241,7 +241,7 @@ def _add_up(left: Sequence[Left], kinds: Sequence[Any]) -> tuple[str, int]:
         ]
         for i in range(at, at + len(each.sums)):
             place = f"row * {each.columns} + col"
-            total = f"convert(tl.sum(part_{i}, 0, keep_dims=True), {type_text(kinds[i])})"
+            total = f"convert(column_sum(part_{i}), {type_text(kinds[i])})"
             lines += [
                 f"    part_{i} = tl.load(sum{i}_ptr + {place}, mask=mask, other=0)",
                 f"    tl.store(y{i}_ptr + col, {total}, mask=col < {each.columns})",
@@ -271,6 +271,7 @@ _ADD_UP = """import triton
 import triton.language as tl
 
 from tritorch.kernels.copy import convert
+from tritorch.kernels.fused import column_sum
 
 
 @triton.jit

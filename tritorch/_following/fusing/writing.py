@@ -57,7 +57,7 @@ class Source(Elements):
                 continue
             self.function("column_sum", "fused")
             mask = self.place.row_mask or "None"
-            self.add(f"sum{i} += column_sum({tile}, {mask})")
+            self.add(f"sum{i} += {self.function('whole_row', 'fused')}({tile}, {mask}, 0)")
         return self._assembled(stores, sums)
 
     def joined(self, d: Definition, part: str, tile: str, mask: str) -> str:
@@ -179,7 +179,7 @@ class Source(Elements):
         if not sums:
             return [*head, "block = tl.program_id(0)", *own, *self.lines]
         head += [
-            f"sum{i} = tl.zeros([1, WIDTH], {type_text(held(self.group.made[n].dtype))})"
+            f"sum{i} = tl.zeros([ROWS, WIDTH], {type_text(held(self.group.made[n].dtype))})"
             for i, n in enumerate(sums)
         ]
         head.append(f"for block in range(tl.program_id(0), {rows} // ROWS + "
@@ -187,7 +187,8 @@ class Source(Elements):
         return [
             *head,
             *(f"    {line}" for line in (*own, *self.lines)),
-            *(f"tl.store(sum{i}_ptr + tl.program_id(0) * {cols} + col, sum{i}, mask=col_mask)"
+            *(f"tl.store(sum{i}_ptr + tl.program_id(0) * {cols} + col, column_sum(sum{i}), "
+              "mask=col_mask)"
               for i in range(len(sums))),
         ]  # fmt: skip
 
