@@ -241,6 +241,12 @@ def _product_of_one_element(x: Any, y: Any) -> list[Any]:
     return [a * 2, (a * 3).relu(), a]
 
 
+def _product_and_where_it_is_positive(x: Any, y: Any) -> list[Any]:
+    a = x @ y[None]
+    b = x.t() @ (x * y)
+    return [a, a > 0, (b > 0) & (b < 1)]
+
+
 def _one_element_for_all(x: Any, y: Any) -> list[Any]:
     a = y * 2
     return [a[1:2] * y, torch.cat([a[2:3], a[:1], y]), (a[3:4] + x).sum(0)]
@@ -284,7 +290,8 @@ def _loops_on_operands_of_several_shapes(x: Any, y: Any) -> list[Any]:
 
 MENDED = (
     _kept_beside_others, _views_of_kept, _more_results_than_a_kernel_has, _product_read_transposed,
-    _product_of_one_row, _product_of_one_element, _one_element_for_all, _edges,
+    _product_of_one_row, _product_of_one_element, _product_and_where_it_is_positive,
+    _one_element_for_all, _edges,
     _elements_of_rows_that_are_summed, _dropout_of_a_part_of_rows, _rows_of_one_joined,
     _columns_of_one_row, _loops_on_operands_of_several_shapes,
 )  # fmt: skip

@@ -102,11 +102,13 @@ def group_after(group: Group, product: int, read: set[int]) -> Group | None:
     if not found.fits(read) or found.columns != columns:
         return None
     outputs = found.outputs(read)
+    if instead_of(found, outputs, product, False) is None:
+        return None
     whole = all(
         math.prod(group.forms[n].shape) == rows * columns and is_dense_row_major(group.forms[n])
         for n in outputs
     )
-    return found if whole and outputs and _is_straight(found, product) else None
+    return found if whole and _is_straight(found, product) else None
 
 
 def group_after_images(group: Group, product: int, read: set[int]) -> Group | None:
@@ -129,16 +131,18 @@ def group_after_images(group: Group, product: int, read: set[int]) -> Group | No
     found = Group(found.definitions, math.prod(form.shape) // channels, found.forms, group.roots)
     if not found.fits(read) or found.columns != channels:
         return None
-    if image_of(found, stored, product) is None:
+    if instead_of(found, stored, product, True) is None:
         return None
     whole = all(math.prod(group.forms[n].shape) == math.prod(form.shape) for n in stored)
     return found if whole and _is_straight(found, product, dense=False) else None
 
 
-def image_of(group: Group, stored: Sequence[int], product: int) -> int | None:
-    """Of what is stored, what takes the place of a convolution: it lies as that does."""
+def instead_of(group: Group, stored: Sequence[int], product: int, image: bool) -> int | None:
+    """Of what is stored, what takes the place of a product: floats; of a convolution (an image),
+    what lies as that does."""
     form = group.forms[product]
-    return next((n for n in reversed(stored) if group.forms[n] == form), None)
+    fits = lambda own: own == form if image else own.dtype.is_floating_point
+    return next((n for n in reversed(stored) if fits(group.forms[n])), None)
 
 
 def _without_views(group: Group) -> Group | None:
@@ -214,7 +218,7 @@ class Ended:
         if group is not None:
             outputs = group.outputs(read)
             image = call.note.op.fuses == "convolution"
-            result = image_of(group, outputs, product) if image else outputs[-1]
+            result = instead_of(group, outputs, product, image)
             assert result is not None
             then = ending(group, read, product, result, exact)
             self.results, self.arrays = then.outputs, then.arrays
