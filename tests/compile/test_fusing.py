@@ -122,6 +122,30 @@ def check(pattern: Pattern, dtype: Any, exact: bool) -> None:
         assert x.dtype == y.dtype and x.shape == y.shape and x.stride() == y.stride()
 
 
+@pytest.mark.parametrize("rows", [37, 1024])
+def test_sums_of_columns_are_as_near_the_truth_as_eager(rows: int) -> None:
+    """Over many draws: of a single one, eager's sum may be right by chance."""
+
+    def run(x: Any, bias: Any) -> Any:
+        return F.gelu(x + bias) * 2
+
+    fast = torch.compile(run)
+    squares = np.zeros(2)
+    for seed in range(RUNS + 16):
+        torch.manual_seed(seed)
+        given = torch.randn(rows, 16, device="cuda"), torch.randn(16, device="cuda")
+        seeds = torch.randn(rows, 16, device="cuda")
+        found = []
+        for function, kind in ((fast, torch.float32), (run, torch.float32), (run, torch.float64)):
+            leaves = [x.to(kind).detach().requires_grad_() for x in given]
+            (grad,) = torch.autograd.grad(function(*leaves), leaves[1:], seeds.to(kind))
+            found.append(grad.cpu().double().numpy())
+        if seed >= RUNS:
+            squares += [((x - found[2]) ** 2).sum() for x in found[:2]]
+    own, eager = np.sqrt(squares)
+    assert own <= 1.2 * eager
+
+
 def _launched_by_blocks(count: int) -> tuple[int, int]:
     """How many kernels so many blocks of a GPT launch, forward and backward."""
     torch.manual_seed(0)
