@@ -39,6 +39,20 @@ def row_sum(x, mask):
 
 
 @triton.jit
+def rescaled(total, top, x, higher):
+    """total exp(top - higher) + exp(x - higher): a sum of exponentials below a top that has grown;
+    0 as long as nothing is above -inf."""
+    grown = total * tl.exp(top - higher) + tl.exp(x - higher)
+    return tl.where(higher == float("-inf"), 0.0, grown)
+
+
+@triton.jit
+def row_rescaled_sum(total, top, highest):
+    """The sum of each row's exponentials below its largest, of sums below other tops."""
+    return tl.sum(total * tl.exp(top - highest), 1, keep_dims=True)
+
+
+@triton.jit
 def row_mean(x, mask, N: tl.constexpr):
     """The mean of each row of N elements."""
     total = row_sum(x, mask)

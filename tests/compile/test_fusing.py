@@ -79,6 +79,30 @@ def test_programs_reduce_several_blocks(name: str, monkeypatch: pytest.MonkeyPat
     check(PATTERNS[name], torch.float32, exact=False)
 
 
+def _likely(x: Any) -> list[Any]:
+    return [torch.softmax(x * 2, -1) + 1, torch.log_softmax(x * 2, -1) * 2, (x * 2).exp().sum(-1)]
+
+
+def test_a_long_row_is_read_twice_for_its_softmax(
+    monkeypatch: pytest.MonkeyPatch, sources: list[str]
+) -> None:
+    """Its sum of exponentials does not wait for its largest element, whatever that is."""
+    for name, value in (("WIDEST", 16), ("MANY", 1)):
+        monkeypatch.setattr(groups, name, value)
+    monkeypatch.setattr(kernels, "PART", 16)
+    torch.manual_seed(6)
+    x, infinite = torch.randn(7, 50, device="cuda"), float("inf")
+    x[1], x[2, :30], x[5, :49] = -infinite, -infinite, -infinite
+    x[3, 7], x[4, 3], x[6, 40] = infinite, torch.nan, 80.0
+    fast = torch.compile(_likely)
+    for _ in range(RUNS):
+        found = fast(x)
+    (source,) = sources
+    assert len(re.findall(r"^ +for start in", source, re.MULTILINE)) == 2
+    for own, eager in zip(found, _likely(x), strict=True):
+        assert torch.allclose(own, eager, 1e-5, 1e-5, equal_nan=True)
+
+
 def test_reductions_of_other_widths_are_apart() -> None:
     def run(x: Any, y: Any) -> Any:
         return (x * 2).sum(1) + (y * y).sum(1)
