@@ -60,10 +60,43 @@ def locate(z, y, x, sizes, strides, WIDE: tl.constexpr):
 
 
 @triton.jit
+def followed(acc, pixels, outs, pixel_mask, out_mask, extra, THEN: tl.constexpr):
+    """What was written for what follows a convolution, of a tile of channels x pixels."""
+    if extra is None:
+        acc = THEN(acc)
+    else:
+        acc = THEN(
+            acc, pixels[None, :], outs[:, None], pixel_mask[None, :], out_mask[:, None], extra
+        )
+    return acc
+
+
+@triton.jit
+def follow(
+    y_ptr, n_pixels, n_out, y_sizes, y_strides, extra, THEN: tl.constexpr,
+    ACCUMULATE: tl.constexpr, WIDE: tl.constexpr, BLOCK_OUT: tl.constexpr,
+    BLOCK_PIXELS: tl.constexpr,
+):  # fmt: skip
+    """y = what follows y; one program computes channels x pixels."""
+    pixels = tl.program_id(0) * BLOCK_PIXELS + tl.arange(0, BLOCK_PIXELS)
+    outs = tl.program_id(1) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
+    pixel_mask = pixels < n_pixels
+    out_mask = outs < n_out
+    image, z, y, x = split_index(pixels, y_sizes)
+    place, _ = locate(z, y, x, y_sizes, y_strides, WIDE)
+    place += offsets_of(image, y_strides[0], WIDE)
+    tile_ptr = y_ptr + offsets_of(outs, y_strides[1], WIDE)[:, None] + place[None, :]
+    mask = out_mask[:, None] & pixel_mask[None, :]
+    acc = convert(tl.load(tile_ptr, mask=mask, other=0.0), ACCUMULATE)
+    acc = followed(acc, pixels, outs, pixel_mask, out_mask, extra, THEN)
+    tl.store(tile_ptr, convert(acc, y_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
 def conv(
     x_ptr, w_ptr, bias_ptr, y_ptr, n_pixels, n_out, n_in, groups, n_splits, y_split_stride,
     x_sizes, y_sizes, grid_sizes, kernel, phases, padding, dilation, period, pos_step, tap_step,
-    x_strides, w_strides, y_strides,
+    x_strides, w_strides, y_strides, extra, THEN: tl.constexpr,
     ACCUMULATE: tl.constexpr, PRECISION: tl.constexpr, TRANSPOSED: tl.constexpr,
     BY_TAP: tl.constexpr, HAS_BIAS: tl.constexpr, WIDE: tl.constexpr,
     BLOCK_OUT: tl.constexpr, BLOCK_PIXELS: tl.constexpr, BLOCK_IN: tl.constexpr,
@@ -72,7 +105,8 @@ def conv(
 
     n_out, n_in: channels of a group; w_strides: (group, o, c, t...); grid_sizes: elements of a
     phase per dim.  One program computes channels x pixels of one group and phase, and with
-    n_splits a part of the sum (axis 1).  BY_TAP: each step of the loop takes one tap of many
+    n_splits a part of the sum (axis 1).  THEN: what follows a convolution that is computed as a
+    whole.  BY_TAP: each step of the loop takes one tap of many
     channels; else taps and channels are mixed, for few channels.
     """
     n_tiles_out = tl.cdiv(n_out, BLOCK_OUT)
@@ -161,6 +195,8 @@ def conv(
     if HAS_BIAS:
         bias = tl.load(bias_ptr + out_channels, mask=out_mask, other=0.0).to(ACCUMULATE)
         acc += tl.where(split == 0, bias, 0.0)[:, None]
+    if THEN is not None:
+        acc = followed(acc, pixels, out_channels, pixel_mask, out_mask, extra, THEN)
     place, inside = locate(
         grid_z * phases[0] + phase_z, grid_y * phases[1] + phase_y, grid_x * phases[2] + phase_x,
         y_sizes, y_strides, WIDE,

@@ -39,6 +39,20 @@ def row_sum(x, mask):
 
 
 @triton.jit
+def rescaled(total, top, x, higher):
+    """total exp(top - higher) + exp(x - higher): a sum of exponentials below a top that has grown;
+    0 as long as nothing is above -inf."""
+    grown = total * tl.exp(top - higher) + tl.exp(x - higher)
+    return tl.where(higher == float("-inf"), 0.0, grown)
+
+
+@triton.jit
+def row_rescaled_sum(total, top, highest):
+    """The sum of each row's exponentials below its largest, of sums below other tops."""
+    return tl.sum(total * tl.exp(top - highest), 1, keep_dims=True)
+
+
+@triton.jit
 def row_mean(x, mask, N: tl.constexpr):
     """The mean of each row of N elements."""
     total = row_sum(x, mask)
@@ -58,9 +72,14 @@ def row_smaller(x, mask, HIGHEST: tl.constexpr):
 
 
 @triton.jit
-def column_sum(x, mask):
-    """The sum of each column of the rows that exist."""
-    return tl.sum(whole_row(x, mask, 0), 0, keep_dims=True)
+def column_sum(x):
+    """The sum of each column, by pairs of rows: errors grow with the logarithm of their number."""
+    ROWS: tl.constexpr = x.shape[0]
+    if ROWS == 1:
+        total = x
+    else:
+        total = column_sum(tl.sum(tl.reshape(x, (ROWS // 2, 2, x.shape[1])), 1))
+    return total
 
 
 @triton.jit

@@ -76,7 +76,8 @@ def finished(
 @triton.jit
 def matmul(
     a_ptr, b_ptr, c_ptr, n_rows, n_cols, n_inner, inner_per_split, a_strides, b_strides,
-    c_split_stride, c_strides, extra, ADDEND: tl.constexpr, SCALED: tl.constexpr,
+    c_split_stride, c_strides, extra, A_FIRST: tl.constexpr, B_FIRST: tl.constexpr,
+    ADDEND: tl.constexpr, SCALED: tl.constexpr,
     ACTIVATION: tl.constexpr, ACCUMULATE: tl.constexpr, PRECISION: tl.constexpr,
     COMPLEX: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -84,6 +85,7 @@ def matmul(
     """c[s, z] = a[z][:, part s] b[z][part s, :], finished; any strides, through pointers.
 
     COMPLEX: elements are pairs of reals, and strides count reals.  EVEN: parts are whole blocks.
+    A_FIRST, B_FIRST: what computes elements of an operand, from arrays in the place of its pointer.
     One program computes one tile of one batch z (grid axis 0) over one part of the inner dim
     (axis 1).
     """
@@ -100,21 +102,23 @@ def matmul(
     inner = begin + tl.arange(0, BLOCK_K)
     row_mask = rows < n_rows
     col_mask = cols < n_cols
-    a_tile_ptr = (
-        a_ptr
-        + offsets_of(batch, a_strides[0], WIDE)
-        + offsets_of(rows, a_strides[1], WIDE)[:, None]
-        + offsets_of(inner, a_strides[2], WIDE)[None, :]
-    )
-    b_tile_ptr = (
-        b_ptr
-        + offsets_of(batch, b_strides[0], WIDE)
-        + offsets_of(inner, b_strides[1], WIDE)[:, None]
-        + offsets_of(cols, b_strides[2], WIDE)[None, :]
-    )
     step = tl.full([], BLOCK_K, tl.int32)
-    a_step = offsets_of(step, a_strides[2], WIDE)
-    b_step = offsets_of(step, b_strides[1], WIDE)
+    if A_FIRST is None:
+        a_tile_ptr = (
+            a_ptr
+            + offsets_of(batch, a_strides[0], WIDE)
+            + offsets_of(rows, a_strides[1], WIDE)[:, None]
+            + offsets_of(inner, a_strides[2], WIDE)[None, :]
+        )
+        a_step = offsets_of(step, a_strides[2], WIDE)
+    if B_FIRST is None:
+        b_tile_ptr = (
+            b_ptr
+            + offsets_of(batch, b_strides[0], WIDE)
+            + offsets_of(inner, b_strides[1], WIDE)[:, None]
+            + offsets_of(cols, b_strides[2], WIDE)[None, :]
+        )
+        b_step = offsets_of(step, b_strides[1], WIDE)
     acc = tl.zeros([BLOCK_M, BLOCK_N], ACCUMULATE)
     if COMPLEX:
         imaginary = tl.zeros([BLOCK_M, BLOCK_N], ACCUMULATE)
@@ -126,8 +130,15 @@ def matmul(
             inside = inner - begin + k < end
             a_mask = row_mask[:, None] & inside[None, :]
             b_mask = inside[:, None] & col_mask[None, :]
-        a = tl.load(a_tile_ptr, mask=a_mask, other=0.0)
-        b = tl.load(b_tile_ptr, mask=b_mask, other=0.0)
+        at = inner - begin + k
+        if A_FIRST is None:
+            a = tl.load(a_tile_ptr, mask=a_mask, other=0.0)
+        else:
+            a = A_FIRST(rows[:, None], at[None, :], row_mask[:, None], (at < end)[None, :], a_ptr)
+        if B_FIRST is None:
+            b = tl.load(b_tile_ptr, mask=b_mask, other=0.0)
+        else:
+            b = B_FIRST(at[:, None], cols[None, :], (at < end)[:, None], col_mask[None, :], b_ptr)
         acc = dot(a, b, acc, PRECISION)
         if COMPLEX:
             a_imaginary = tl.load(a_tile_ptr + 1, mask=a_mask, other=0.0)
@@ -135,8 +146,10 @@ def matmul(
             acc = dot(negated(a_imaginary), b_imaginary, acc, PRECISION)
             imaginary = dot(a, b_imaginary, imaginary, PRECISION)
             imaginary = dot(a_imaginary, b, imaginary, PRECISION)
-        a_tile_ptr += a_step
-        b_tile_ptr += b_step
+        if A_FIRST is None:
+            a_tile_ptr += a_step
+        if B_FIRST is None:
+            b_tile_ptr += b_step
     c_tile_ptr = (
         c_ptr
         + offsets_of(split, c_split_stride, WIDE)
@@ -298,9 +311,9 @@ def matmul_integers(
 @triton.jit
 def matmul_thin(
     a_ptr, b_ptr, c_ptr, n_rows, n_cols, n_inner, inner_per_split, a_strides, b_strides,
-    c_split_stride, c_strides, extra, ADDEND: tl.constexpr, SCALED: tl.constexpr,
-    ACTIVATION: tl.constexpr, ACCUMULATE: tl.constexpr, WIDE: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    c_split_stride, c_strides, extra, A_FIRST: tl.constexpr, B_FIRST: tl.constexpr,
+    ADDEND: tl.constexpr, SCALED: tl.constexpr, ACTIVATION: tl.constexpr, ACCUMULATE: tl.constexpr,
+    WIDE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """c[s, z] = a[z][:, part s] b[z][part s, :], finished, where n_cols <= BLOCK_N is small.
 
@@ -317,24 +330,28 @@ def matmul_thin(
     cols = tl.arange(0, BLOCK_N)
     row_mask = rows < n_rows
     col_mask = cols < n_cols
-    a_base_ptr = a_ptr + offsets_of(batch, a_strides[0], WIDE)
-    b_base_ptr = b_ptr + offsets_of(batch, b_strides[0], WIDE)
-    a_offsets = offsets_of(rows, a_strides[1], WIDE)
-    b_offsets = offsets_of(cols, b_strides[2], WIDE)
+    a_offsets = offsets_of(batch, a_strides[0], WIDE) + offsets_of(rows, a_strides[1], WIDE)
+    b_offsets = offsets_of(batch, b_strides[0], WIDE) + offsets_of(cols, b_strides[2], WIDE)
     acc = tl.zeros([BLOCK_M, BLOCK_N, BLOCK_K], ACCUMULATE)
     for k in range(begin, end, BLOCK_K):
         inner = k + tl.arange(0, BLOCK_K)
         inside = inner < end
-        a = tl.load(
-            a_base_ptr + a_offsets[:, None] + offsets_of(inner, a_strides[2], WIDE)[None, :],
-            mask=row_mask[:, None] & inside[None, :],
-            other=0.0,
-        )
-        b = tl.load(
-            b_base_ptr + b_offsets[:, None] + offsets_of(inner, b_strides[1], WIDE)[None, :],
-            mask=col_mask[:, None] & inside[None, :],
-            other=0.0,
-        )
+        if A_FIRST is None:
+            a = tl.load(
+                a_ptr + a_offsets[:, None] + offsets_of(inner, a_strides[2], WIDE)[None, :],
+                mask=row_mask[:, None] & inside[None, :],
+                other=0.0,
+            )
+        else:
+            a = A_FIRST(rows[:, None], inner[None, :], row_mask[:, None], inside[None, :], a_ptr)
+        if B_FIRST is None:
+            b = tl.load(
+                b_ptr + b_offsets[:, None] + offsets_of(inner, b_strides[1], WIDE)[None, :],
+                mask=col_mask[:, None] & inside[None, :],
+                other=0.0,
+            )
+        else:
+            b = B_FIRST(inner[None, :], cols[:, None], inside[None, :], col_mask[:, None], b_ptr)
         acc += convert(a, ACCUMULATE)[:, None, :] * convert(b, ACCUMULATE)[None, :, :]
     total = tl.sum(acc, axis=2)
     c_tile_ptr = (

@@ -46,10 +46,15 @@ def _alike(path: str, one: Any, other: Any, seen: Seen, near: float) -> bool:
     return one == other
 
 
+_NARROW = {"bfloat16": 2**-6, "float16": 2**-9}  # seen as float32
+
+
 def _near(one: bytes, other: bytes, kind: str, near: float) -> bool:
-    """Whether numbers are near each other, of a kind that rounds so."""
-    if kind not in ("float32", "float64") or len(one) != len(other):
+    """Whether numbers are near each other, of a kind that rounds so; narrow ones, two roundings."""
+    if kind not in ("float32", "float64", *_NARROW) or len(one) != len(other):
         return one == other
+    if kind in _NARROW:
+        kind, near = "float32", max(near, _NARROW[kind])
     a, b = np.frombuffer(one, kind), np.frombuffer(other, kind)
     return np.allclose(a, b, near, near, equal_nan=True)
 

@@ -3,6 +3,7 @@ to the truth; `fused_patterns.py` has what is compiled."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -17,9 +18,9 @@ import pytest
 import tritorch as torch
 import tritorch.nn.functional as F
 from tritorch import _C
-from tritorch._following.fusing import definitions, groups, kernels
+from tritorch._following.fusing import definitions, endings, groups, kernels, lists
 
-from .fused_patterns import PATTERNS, Arrays, Pattern, least_bytes
+from .fused_patterns import PATTERNS, Arrays, Block, Pattern, least_bytes
 
 pytestmark = [pytest.mark.device, pytest.mark.simulated]
 RUNS = 4  # until programs are made
@@ -78,6 +79,30 @@ def test_programs_reduce_several_blocks(name: str, monkeypatch: pytest.MonkeyPat
     check(PATTERNS[name], torch.float32, exact=False)
 
 
+def _likely(x: Any) -> list[Any]:
+    return [torch.softmax(x * 2, -1) + 1, torch.log_softmax(x * 2, -1) * 2, (x * 2).exp().sum(-1)]
+
+
+def test_a_long_row_is_read_twice_for_its_softmax(
+    monkeypatch: pytest.MonkeyPatch, sources: list[str]
+) -> None:
+    """Its sum of exponentials does not wait for its largest element, whatever that is."""
+    for name, value in (("WIDEST", 16), ("MANY", 1)):
+        monkeypatch.setattr(groups, name, value)
+    monkeypatch.setattr(kernels, "PART", 16)
+    torch.manual_seed(6)
+    x, infinite = torch.randn(7, 50, device="cuda"), float("inf")
+    x[1], x[2, :30], x[5, :49] = -infinite, -infinite, -infinite
+    x[3, 7], x[4, 3], x[6, 40] = infinite, torch.nan, 80.0
+    fast = torch.compile(_likely)
+    for _ in range(RUNS):
+        found = fast(x)
+    (source,) = sources
+    assert len(re.findall(r"^ +for start in", source, re.MULTILINE)) == 2
+    for own, eager in zip(found, _likely(x), strict=True):
+        assert torch.allclose(own, eager, 1e-5, 1e-5, equal_nan=True)
+
+
 def test_reductions_of_other_widths_are_apart() -> None:
     def run(x: Any, y: Any) -> Any:
         return (x * 2).sum(1) + (y * y).sum(1)
@@ -121,12 +146,60 @@ def check(pattern: Pattern, dtype: Any, exact: bool) -> None:
         assert x.dtype == y.dtype and x.shape == y.shape and x.stride() == y.stride()
 
 
+@pytest.mark.parametrize("rows", [37, 1024])
+def test_sums_of_columns_are_as_near_the_truth_as_eager(rows: int) -> None:
+    """Over many draws: of a single one, eager's sum may be right by chance."""
+
+    def run(x: Any, bias: Any) -> Any:
+        return F.gelu(x + bias) * 2
+
+    fast = torch.compile(run)
+    squares = np.zeros(2)
+    for seed in range(RUNS + 16):
+        torch.manual_seed(seed)
+        given = torch.randn(rows, 16, device="cuda"), torch.randn(16, device="cuda")
+        seeds = torch.randn(rows, 16, device="cuda")
+        found = []
+        for function, kind in ((fast, torch.float32), (run, torch.float32), (run, torch.float64)):
+            leaves = [x.to(kind).detach().requires_grad_() for x in given]
+            (grad,) = torch.autograd.grad(function(*leaves), leaves[1:], seeds.to(kind))
+            found.append(grad.cpu().double().numpy())
+        if seed >= RUNS:
+            squares += [((x - found[2]) ** 2).sum() for x in found[:2]]
+    own, eager = np.sqrt(squares)
+    assert own <= 1.2 * eager
+
+
+def _launched_by_blocks(count: int) -> tuple[int, int]:
+    """How many kernels so many blocks of a GPT launch, forward and backward."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(Block(32, 2) for _ in range(count))).cuda()
+    fast = torch.compile(model)
+    x = torch.randn(2, 16, 32, device="cuda", requires_grad=True)
+    leaves = [x, *model.parameters()]
+    for _ in range(RUNS + 1):
+        y, forward = launched(lambda: fast(x))
+        backward = launched(functools.partial(torch.autograd.grad, y, leaves, x))[1]
+    return forward, backward
+
+
+def test_a_block_of_a_gpt() -> None:
+    """Four products, attention, two norms; backward eight products, three kernels of attention's,
+    two norms, gelu's and what joins the gradients of q, k and v.  All sums of columns have one
+    second kernel."""
+    assert _launched_by_blocks(1) == (7, 18)
+    two, three = _launched_by_blocks(2), _launched_by_blocks(3)
+    assert (three[0] - two[0], three[1] - two[1]) == (7, 15)
+
+
 def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[int] = []
-    call = kernels.Fused.__call__
-    monkeypatch.setattr(
-        kernels.Fused, "__call__", lambda self, *a: (moved.append(self.bytes()), call(self, *a))[1]
-    )
+    for kind in (kernels.Fused, lists.FusedList, endings.Ended):
+        call: Any = kind.__call__
+        monkeypatch.setattr(
+            kind, "__call__",
+            lambda self, *a, call=call: (moved.append(self.bytes()), call(self, *a))[1],
+        )  # fmt: skip
     for name, pattern in PATTERNS.items():
         if pattern.grads is not None or name.startswith("attention"):
             continue
@@ -216,6 +289,12 @@ def _product_of_one_element(x: Any, y: Any) -> list[Any]:
     return [a * 2, (a * 3).relu(), a]
 
 
+def _product_and_where_it_is_positive(x: Any, y: Any) -> list[Any]:
+    a = x @ y[None]
+    b = x.t() @ (x * y)
+    return [a, a > 0, (b > 0) & (b < 1)]
+
+
 def _one_element_for_all(x: Any, y: Any) -> list[Any]:
     a = y * 2
     return [a[1:2] * y, torch.cat([a[2:3], a[:1], y]), (a[3:4] + x).sum(0)]
@@ -259,7 +338,8 @@ def _loops_on_operands_of_several_shapes(x: Any, y: Any) -> list[Any]:
 
 MENDED = (
     _kept_beside_others, _views_of_kept, _more_results_than_a_kernel_has, _product_read_transposed,
-    _product_of_one_row, _product_of_one_element, _one_element_for_all, _edges,
+    _product_of_one_row, _product_of_one_element, _product_and_where_it_is_positive,
+    _one_element_for_all, _edges,
     _elements_of_rows_that_are_summed, _dropout_of_a_part_of_rows, _rows_of_one_joined,
     _columns_of_one_row, _loops_on_operands_of_several_shapes,
 )  # fmt: skip

@@ -68,6 +68,7 @@ def through_pointers(name):
                 "conv_weight": tiled | {"BLOCK_IN": columns, "BLOCK_PIXELS": pixels},
             }.get(name, {"BLOCK_PIXELS": 256, "BLOCK_IN": 16})
             constants = {"ACCUMULATE": accumulate, "PRECISION": precision, "WIDE": wide}
+            constants |= {"extra": None, "THEN": None}
             constants |= sizes | chosen
             yield (
                 types,

@@ -20,6 +20,9 @@ def _ending(kind, size, addend, scaled=False, activation=None):
     return {"extra": types}, constants | {("extra", 3): 1}
 
 
+IN_MEMORY = {"A_FIRST": None, "B_FIRST": None}
+
+
 def _common(a, c, wide, ending):
     size = "i64" if wide else "i32"
     types, constants = ending(size)
@@ -46,7 +49,7 @@ def _tiled(a, c, sizes, precision="ieee", is_complex=False, wide=False, ending=_
     *block, warps, stages = simple_tile(*sizes[:2], SIZES[a], fast, is_complex)
     types, constants = _common(a, c, wide, ending)
     return types, constants | {
-        "PRECISION": precision, "COMPLEX": is_complex, "EVEN": not wide, "GROUP": 8,
+        "PRECISION": precision, "COMPLEX": is_complex, "EVEN": not wide, "GROUP": 8, **IN_MEMORY,
         "BLOCK_M": block[0], "BLOCK_N": block[1], "BLOCK_K": block[2], "num_warps": warps,
         "num_stages": stages,
     }  # fmt: skip
@@ -77,7 +80,7 @@ def _engine(a, c, tile, columns, into=True, ending=_plain, exact=False):
 
 def _thin(a, c, wide, ending=_plain):
     types, constants = _common(a, c, wide, ending)
-    return types, constants | {"BLOCK_M": 16, "BLOCK_N": 2, "BLOCK_K": 128}
+    return types, constants | {"BLOCK_M": 16, "BLOCK_N": 2, "BLOCK_K": 128, **IN_MEMORY}
 
 
 STRIDES = {

@@ -7,6 +7,7 @@ compared with what was noted (`Draft`).  From the third time on a native program
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -304,7 +305,10 @@ class Draft:
     ) -> None:  # fmt: skip
         self.forms = list(tape.forms)
         given = [number for _, number in inputs]
-        self.notes, self.names = renamed(tape.notes, self.forms, given, tape.places())
+        places = tape.places()
+        self.notes, self.names = renamed(tape.notes, self.forms, given, places)
+        shown = Counter(places.values())
+        self.alone = {number for number in given if shown[places[number]] == 1}
         self.varying = (varying or Varying()).named(self.names, len(tape.forms))
         self.inputs, self.held, self.written = inputs, held, written
         self.kept = {each.value for each in held}
@@ -331,7 +335,9 @@ class Draft:
             _C.set_grad_enabled(before)
         known, given = self.varying.fixed(forms), [n for _, n in self.inputs]
         making = region.follower.options.making
-        calls = improved(calls, known, given, self.kept, making.fusing)
+        calls = improved(
+            calls, known, given, self.kept, making.fusing, self.alone, not making.graphs
+        )
         finish = self.finish()
         outputs = [] if finish else [
             (each.slot, each.value, each.version, int(each.inference)) for each in self.held

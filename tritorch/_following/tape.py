@@ -40,7 +40,7 @@ def form_of(array: Any) -> Form:
     return Form(type(array), tuple(array.shape), array.dtype, arrays.strides_of(array))
 
 
-_OF_NO_RECORD = ("draw", "check", "copy", "steps", "chain", "fused")
+_OF_NO_RECORD = ("draw", "check", "copy", "steps", "chain", "fused", "store")
 _PURE = (*_OF_NO_RECORD, "pointwise")  # no schema has to be read to know
 
 

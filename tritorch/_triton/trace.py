@@ -46,6 +46,7 @@ class Work(NamedTuple):
 
         source = ASTSource(self.function, self.signature, self.constants, self.attributes)
         options = dict(vars(self.options))
+        options.pop("arch", None)  # the target's, not that of the one that was pretended
         return triton.compile(source, target=GPUTarget("cuda", target, 32), options=options)
 
 

@@ -22,7 +22,7 @@ from tritorch.gpu.images import (
     new_images,
     three,
 )
-from tritorch.gpu.matmul import PLAIN, Ending, machine, parts, triton_name
+from tritorch.gpu.matmul import PLAIN, Ending, Then, machine, parts, triton_name
 
 Array = _C.Array
 Ints = tuple[int, ...]
@@ -70,9 +70,11 @@ def _last(x: Array, weight: Array) -> bool:
 
 def _gather(
     x: Array, weight: Array, bias: Array | None, shape: Ints, stride: Ints, padding: Ints,
-    dilation: Ints, groups: int, transposed: bool,
+    dilation: Ints, groups: int, transposed: bool, then: Then | None = None,
 ) -> Array:  # fmt: skip
-    """The convolution of x, or its transpose, with an output of a given shape."""
+    """The convolution of x, or its transpose, with an output of a given shape.
+
+    then: what follows, of pixels (counted as if channels were last) and channels."""
     kind = x.dtype
     last = _last(x, weight)
     if math.prod(shape) == 0:
@@ -83,14 +85,15 @@ def _gather(
     _, n_out, n_in, *kernel_size = w.shape
     taps = math.prod(kernel_size)
     if _is_product(x, kernel_size, stride, padding, groups):
-        return _product(x, weight, bias, shape, transposed)
+        return _product(x, weight, bias, shape, transposed, then)
     if not channels_dense(x):
         pays = fast and x.itemsize == 2 and min(n_in, n_out) >= 16
         shrunk = 1 if transposed else math.prod(stride)
         if last or (pays and worth_turning(n_in, n_out, taps, shrunk)):
             out = _gather(
-                _turned(x), weight, bias, shape, stride, padding, dilation, groups, transposed
-            )
+                _turned(x), weight, bias, shape, stride, padding, dilation, groups, transposed,
+                then,
+            )  # fmt: skip
             return out if last else out.contiguous()
     out = new_images(shape, x, last)
     flat_taps = n_out == 1 or weight.strides[0] == n_out * weight.strides[1]
@@ -111,8 +114,8 @@ def _gather(
                                             *phases[1:])),
             accumulate, transposed,
         )  # fmt: skip
-        return out
-    ending = PLAIN if bias is None else Ending(bias)
+        return _followed(out, then)
+    ending = PLAIN if bias is None and then is None else Ending(bias, then=then)
     arguments = (stride, padding, dilation, groups, transposed)
     if conv_tma.convolve(x, weight, out, *arguments, how, ending):
         return out
@@ -121,7 +124,23 @@ def _gather(
         if row and dilation[-1] == 1:
             x, stride, padding = _packed(x, row, stride, padding, shape[-1])
             weight = _packed_weight(weight, row)
-    _by_pointers(x, weight, bias, out, stride, padding, dilation, groups, transposed)
+    _by_pointers(x, weight, bias, out, stride, padding, dilation, groups, transposed, then)
+    return out
+
+
+def _followed(out: Array, then: Then | None) -> Array:
+    """A convolution with what follows it, where no kernel could go on with that."""
+    if then is None:
+        return out
+    sizes = three(out.shape[2:])
+    n_pixels, n_out = out.shape[0] * math.prod(sizes), out.shape[1]
+    across = min(16, 1 << (n_out - 1).bit_length())
+    kernel("conv", "follow")(
+        (-(-n_pixels // (1024 // across)), -(-n_out // across)), out, n_pixels, n_out, sizes,
+        five_strides(out), Ending(then=then).arguments((1, n_pixels, n_out))[0],
+        THEN=then.function, ACCUMULATE=_how(out.dtype)[0], WIDE=is_wide(out), BLOCK_OUT=across,
+        BLOCK_PIXELS=1024 // across, num_warps=4,
+    )  # fmt: skip
     return out
 
 
@@ -140,7 +159,9 @@ def _is_product(x: Array, kernel: Any, stride: Ints, padding: Ints, groups: int)
     return channels_dense(x) or x.is_contiguous()
 
 
-def _product(x: Array, weight: Array, bias: Array | None, shape: Ints, transposed: bool) -> Array:
+def _product(
+    x: Array, weight: Array, bias: Array | None, shape: Ints, transposed: bool, then: Then | None
+) -> Array:
     """A convolution by a single tap."""
     n, c, *spatial = x.shape
     n_out, pixels = shape[1], math.prod(spatial)
@@ -149,16 +170,19 @@ def _product(x: Array, weight: Array, bias: Array | None, shape: Ints, transpose
         w = w.transpose(0, 1)
     if pixels == 1 or not x.is_contiguous():
         rows = x.as_strided((1, n * pixels, c), (n * pixels * c, c, 1))
-        ending = PLAIN if bias is None else Ending(bias)
+        ending = PLAIN if bias is None and then is None else Ending(bias, then=then)
         columns = w.transpose(0, 1).unsqueeze(0)
         out = matmul.product(rows, columns, x.dtype, ending, how=precision.convolution)
         strides = contiguous_strides if x.is_contiguous() else last_strides
         return out.as_strided(shape, strides(shape))
     planes = x.as_strided((n, c, pixels), (c * pixels, pixels, 1))
-    ending = PLAIN if bias is None else Ending(bias.unsqueeze(1))
+    turned = None if then is None or n > 1 else Then(then.swapped, then.function, then.arrays)
+    addend = None if bias is None else bias.unsqueeze(1)
+    ending = PLAIN if bias is None and turned is None else Ending(addend, then=turned)
     w = w.unsqueeze(0).expand(n, n_out, c)
     out = matmul.product(w, planes, x.dtype, ending, how=precision.convolution)
-    return out.as_strided(shape, contiguous_strides(shape))
+    out = out.as_strided(shape, contiguous_strides(shape))
+    return out if turned is not None else _followed(out, then)
 
 
 # ---- few channels -------------------------------------------------------------------------------
@@ -236,7 +260,7 @@ def _phases(stride: Ints, dilation: Ints, transposed: bool) -> tuple[Ints, Ints,
 
 def _by_pointers(
     x: Array, weight: Array, bias: Array | None, out: Array, stride: Ints, padding: Ints,
-    dilation: Ints, groups: int, transposed: bool,
+    dilation: Ints, groups: int, transposed: bool, then: Then | None = None,
 ) -> None:  # fmt: skip
     """The convolution of x, or its transpose, into `out`: any strides and types."""
     w = grouped(weight, groups, transposed)
@@ -260,6 +284,7 @@ def _by_pointers(
             ACCUMULATE=accumulate, TRANSPOSED=transposed, HAS_BIAS=has_bias,
             WIDE=is_wide(x, w, out), BLOCK_PIXELS=block, num_warps=4,
         )  # fmt: skip
+        _followed(out, then)
         return
     by_tap = n_in >= 16
     if by_tap and taps > 1 and 1 not in w.strides[1:3]:
@@ -273,14 +298,19 @@ def _by_pointers(
     tiles = -(-n_out // block_out) * -(-n_pixels // block_pixels) * groups * n_phases
     splits, _ = matmul.split(tiles, n_in * taps // n_phases, block_in, processors)
     partial, split_stride = matmul._partial(out, splits)
+    whole = None if splits > 1 else then
     kernel("conv", "conv")(
         (tiles, splits), x, w, bias, partial, n_pixels, n_out, n_in, groups, splits, split_stride,
-        *geometry, five_strides(x), w.strides, five_strides(partial), ACCUMULATE=accumulate,
-        PRECISION=how, TRANSPOSED=transposed, BY_TAP=by_tap, HAS_BIAS=has_bias,
+        *geometry, five_strides(x), w.strides, five_strides(partial),
+        None if whole is None else Ending(then=whole).arguments((1, n_pixels, n_out))[0],
+        THEN=whole and whole.function, ACCUMULATE=accumulate, PRECISION=how, TRANSPOSED=transposed,
+        BY_TAP=by_tap, HAS_BIAS=has_bias,
         WIDE=is_wide(x, w, partial) or is_wide(out), BLOCK_OUT=block_out,
         BLOCK_PIXELS=block_pixels, BLOCK_IN=block_in, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     matmul._finish(out, partial, splits)
+    if splits > 1:
+        _followed(out, then)
 
 
 def _reduce(
@@ -428,6 +458,14 @@ def convolution(
         channels = weight.shape[0]
     shape = (x.shape[0], channels, *size)
     return _gather(x, weight, bias, shape, stride, padding, dilation, groups, transposed)
+
+
+def ended(
+    x: Array, weight: Array, bias: Array | None, stride: Ints, padding: Ints, dilation: Ints,
+    groups: int, shape: Ints, then: Then | None,
+) -> Array:  # fmt: skip
+    """A convolution of real numbers, and what follows it."""
+    return _gather(x, weight, bias, shape, stride, padding, dilation, groups, False, then)
 
 
 def with_statistics(

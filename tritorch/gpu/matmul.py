@@ -57,6 +57,12 @@ def machine(device: int) -> tuple[int, int]:
     return capability, properties["multi_processor_count"]
 
 
+@functools.cache
+def newest() -> int:
+    """The largest compute capability of a device."""
+    return max(machine(device)[0] for device in range(_C.device_count()))
+
+
 class Then(NamedTuple):
     """What was written for what follows a product: a jit function of an element, its row and
     column, which of them exist, and the kernel's `extra`; the same for the transposed product; and
@@ -65,6 +71,55 @@ class Then(NamedTuple):
     function: Any
     swapped: Any
     arrays: tuple[Array, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class First:
+    """A stack of one matrix whose elements are computed where a product reads them, of `arrays`.
+
+    function: of places, which of them exist, and the arrays; swapped: of the transposed matrix.  It
+    has what is asked of an array.
+    """
+
+    function: Any
+    swapped: Any
+    arrays: tuple[Array, ...]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: dtype
+
+    @property
+    def device_index(self) -> int:
+        """The GPU on which it is computed."""
+        return self.arrays[0].device_index
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element, if it were in memory."""
+        return self.dtype.itemsize
+
+    def unsqueeze(self, dim: int) -> First:
+        """The matrix, as a stack of one."""
+        assert dim == 0
+        return dataclasses.replace(self, shape=(1, *self.shape), strides=(0, *self.strides))
+
+    def reshape(self, shape: tuple[int, ...]) -> First:
+        """Itself: it is a matrix already."""
+        assert shape == self.shape
+        return self
+
+    def transpose(self, one: int, other: int) -> First:
+        """The transposed matrix."""
+        shape, strides = ((*x[:-2], x[-1], x[-2]) for x in (self.shape, self.strides))
+        return First(self.swapped, self.function, self.arrays, shape, strides, self.dtype)
+
+
+Matrix = Any  # an Array, or a First where a kernel takes one
+
+
+def _given(x: Matrix) -> tuple[Any, Any]:
+    """What a kernel gets for an operand: arrays, and what computes elements of them."""
+    return (x.arrays, x.function) if isinstance(x, First) else (x, None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -144,9 +199,13 @@ def mm(a: Array, b: Array) -> Array:
     return _matrix(a, b, a.dtype, PLAIN)
 
 
-def ended(a: Array, b: Array, addend: Array | None, numbers: Any, kind: dtype, then: Then) -> Array:
+def ended(
+    a: Matrix, b: Matrix, addend: Array | None, numbers: Any, kind: dtype, then: Then | None
+) -> Array:  # fmt: skip
     """beta addend + alpha a b, of matrices, and what follows it; numbers: beta and alpha."""
     beta, alpha = numbers
+    if addend is None and then is None:
+        return _matrix(a, b, kind, PLAIN)
     return _matrix(a, b, kind, Ending(addend, alpha, beta, then=then))
 
 
@@ -183,7 +242,7 @@ def scaled_mm(
     return _matrix(a, b, kind, Ending(bias, row_scale=row_scale, col_scale=col_scale), fast)
 
 
-def _matrix(a: Array, b: Array, kind: dtype, ending: Ending, fast: bool = False) -> Array:
+def _matrix(a: Matrix, b: Matrix, kind: dtype, ending: Ending, fast: bool = False) -> Array:
     out = product(a.unsqueeze(0), b.unsqueeze(0), kind, ending, fast)
     return out.reshape_view((a.shape[0], b.shape[1]))  # type: ignore[return-value]
 
@@ -197,7 +256,7 @@ def multiply_into(out: Array, a: Array, b: Array, addend: Array | None = None) -
 
 
 def product(
-    a: Array, b: Array, kind: dtype, ending: Ending = PLAIN, fast_sums: bool = False,
+    a: Matrix, b: Matrix, kind: dtype, ending: Ending = PLAIN, fast_sums: bool = False,
     out: Array | None = None, how: str | None = None,
 ) -> Array:  # fmt: skip
     """The products of two stacks of matrices, finished, as an array of a type.
@@ -221,7 +280,11 @@ def product(
         _thin(a, b, out, ending)
     elif m <= _THIN:
         _thin(b.transpose(1, 2), a.transpose(1, 2), out.transpose(1, 2), ending.transposed())
-    elif not _engine(a, b, out, ending, fast_sums, how or precision.matmul):
+    elif (
+        isinstance(a, First)
+        or isinstance(b, First)
+        or not _engine(a, b, out, ending, fast_sums, how or precision.matmul)
+    ):
         _tiled(a, b, out, ending, how=how or precision.matmul)
     return out
 
@@ -352,7 +415,7 @@ def _cut(
 
 
 def _tiled(
-    a: Array, b: Array, out: Array, ending: Ending = PLAIN, is_complex: bool = False,
+    a: Matrix, b: Matrix, out: Array, ending: Ending = PLAIN, is_complex: bool = False,
     how: str | None = None,
 ) -> None:  # fmt: skip
     """Through pointers: any strides."""
@@ -368,9 +431,11 @@ def _tiled(
     if ending.is_wide() and not cut["WIDE"]:
         cut = cut | {"WIDE": True}
     extra, constants = (PLAIN if splits > 1 else ending).arguments(out.shape[:3])
+    (a_given, a_first), (b_given, b_first) = _given(a), _given(b)
     kernel("matmul", "matmul")(
-        grid, a, b, partial, a_shape[1], b_shape[2], a_shape[2], per, a_strides[:3],
-        b_strides[:3], split_stride, partial.strides[:3], extra, **cut, **constants,
+        grid, a_given, b_given, partial, a_shape[1], b_shape[2], a_shape[2], per, a_strides[:3],
+        b_strides[:3], split_stride, partial.strides[:3], extra, A_FIRST=a_first, B_FIRST=b_first,
+        **cut, **constants,
     )  # fmt: skip
     _finish(out, partial, splits, ending)
 
@@ -408,7 +473,7 @@ def _needs_64_bits(
     return max(reached, math.prod(out[0]) * splits) > INT32_MAX
 
 
-def _thin(a: Array, b: Array, out: Array, ending: Ending) -> None:
+def _thin(a: Matrix, b: Matrix, out: Array, ending: Ending) -> None:
     """A few columns: a is read once, at the speed of memory."""
     a_shape, b_shape, a_strides, b_strides = a.shape, b.shape, a.strides, b.strides
     grid, per, how = _thin_cut(
@@ -419,9 +484,11 @@ def _thin(a: Array, b: Array, out: Array, ending: Ending) -> None:
     if ending.is_wide() and not how["WIDE"]:
         how = how | {"WIDE": True}
     extra, constants = (PLAIN if splits > 1 else ending).arguments(out.shape)
+    (a_given, a_first), (b_given, b_first) = _given(a), _given(b)
     kernel("matmul", "matmul_thin")(
-        grid, a, b, partial, a_shape[1], b_shape[2], a_shape[2], per, a_strides, b_strides,
-        split_stride, partial.strides, extra, **how, **constants,
+        grid, a_given, b_given, partial, a_shape[1], b_shape[2], a_shape[2], per, a_strides,
+        b_strides, split_stride, partial.strides, extra, A_FIRST=a_first, B_FIRST=b_first, **how,
+        **constants,
     )  # fmt: skip
     _finish(out, partial, splits, ending)
 

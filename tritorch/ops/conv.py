@@ -54,6 +54,7 @@ _convolution = Operator(
         lambda g: g.sum([i for i in range(g.ndim) if i != 1]),
     ),
     batch="convolution",
+    fuses="convolution",
     infer=convolution_result,
 )
 _input: Operator = Operator(

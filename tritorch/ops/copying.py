@@ -306,6 +306,7 @@ _copy = Operator(
     schema="copy_(self, src)",
     grad=(zeros_of, lambda g: g),
     kind="in_place",
+    fuses="write",
     node="torch::autograd::CopyBackwards",
 )
 

@@ -12,6 +12,7 @@ iota     the place along the last dim
 reduce   of all elements of a row: "sum", "mean", "larger", "smaller"
 column   the sum of all elements of a column
 total    of all elements, where those are many: as reduce
+store    the element, left in another array's memory: what is that
 """
 
 from __future__ import annotations
@@ -106,6 +107,9 @@ def definition(
     """How the result of a call is computed; None if that cannot be said.
 
     args: what it is called with, where some numbers are values that differ from run to run."""
+    if note.form == "store":
+        value, target = note.inputs
+        return _of("store", note._replace(inputs=(value,)), forms, target.number)
     found = _defined(note, forms)
     if found is None or args is None:
         return found
@@ -219,11 +223,11 @@ def _dropped(note: Note, forms: Sequence[Form]) -> Definition:
 
 
 def _iota(note: Note, forms: Sequence[Form]) -> Definition | None:
-    """What: the first and the step, of integers."""
+    """What: the first and the step, of integers; how many."""
     start, _, step = note.params[:3]
     if type(start) is not int or type(step) is not int:
         return None
-    return _of("iota", note, forms, (start, step))
+    return _of("iota", note, forms, (start, step, forms[note.results[0]].shape[0]))
 
 
 def _reduced(note: Note, forms: Sequence[Form]) -> Definition | None:

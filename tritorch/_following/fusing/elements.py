@@ -33,7 +33,9 @@ from tritorch.core.dtype import dtype as Dtype
 class Elements:
     """The lines of a kernel, as they are written; exact: it rounds where eager does."""
 
-    def __init__(self, group: Group, exact: bool, product: int = -1) -> None:
+    def __init__(
+        self, group: Group, exact: bool, product: int = -1, tiled: bool = False
+    ) -> None:  # fmt: skip
         self.group, self.exact, self.product = group, exact, product
         self.forms: Sequence[Form] = group.forms
         self.lines: list[str] = []
@@ -46,8 +48,8 @@ class Elements:
         self.numbers: dict[Number, str] = {}
         self.marks: tuple[str, int, int] | None = None
         rows, cols = group.rows, group.columns
-        self.tiled = group.holds or product >= 0
-        masked = rows > 1 or product >= 0
+        self.tiled = tiled or group.holds or product >= 0
+        masked = rows > 1 or tiled or product >= 0
         self.row_place = Place("row", "", "row_mask" if masked else "", "", 1)
         self.place = (
             Place("row", "col", self.row_place.row_mask, "col_mask", cols)
@@ -251,6 +253,9 @@ class Elements:
         word = self.element(x.number, d.shape, place)
         return word._replace(text=self.said(word, held(d.dtype)), kind=held(d.dtype))
 
+    def _store(self, d: Definition, place: Place) -> Word:
+        return self.element(d.operands[0].number, d.shape, place)
+
     def _view(self, d: Definition, place: Place) -> Word:
         base = d.operands[0].number
         offset, strides = d.what
@@ -384,10 +389,13 @@ class Elements:
         return f"{block} * (BLOCK // 4) + tl.arange(0, BLOCK // 4)"
 
     def _iota(self, d: Definition, place: Place) -> Word:
-        start, step = d.what
+        start, step, size = d.what
         columns = spaces.columns(d.shape, self.group.rows)
         text = place.col or "0"
-        text = text if self.group.rows == 1 else f"(row * {columns} + {text})"
+        if d.shape != (size,):  # for who reads it, in that one's shape
+            text = text if place.columns == size else f"({text} % {size})"
+        elif self.group.rows > 1:
+            text = f"(row * {columns} + {text})"
         text = text if step == 1 else f"{text} * {step}"
         text = text if start == 0 else f"{text} + {start}"
         self.function("convert", "copy")

@@ -1,39 +1,90 @@
-"""Products whose kernels go on with what follows them: `Then` of `gpu/matmul.py`."""
+"""Products whose kernels compute what precedes and follows them: `First` and `Then` of
+`gpu/matmul.py`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritorch import _C
-from tritorch._following.fusing.definitions import Definition, is_dense_row_major, is_of_blocks
+from tritorch._following.fusing.definitions import (
+    Definition,
+    is_dense_row_major,
+    is_of_blocks,
+    is_written,
+)
 from tritorch._following.fusing.groups import Group
-from tritorch._following.fusing.writing import ending
+from tritorch._following.fusing.orders import in_order, not_behind_views
+from tritorch._following.fusing.writing import beginning, ending
 from tritorch._following.lowering import Lowered
 from tritorch._following.tape import Form, Value
 from tritorch._triton import written
-from tritorch.gpu import matmul
+from tritorch.core.layout import contiguous_strides
+from tritorch.gpu import conv, matmul
 from tritorch.gpu.layout import LONG
 from tritorch.ops.record.replacing import is_replaced
 
 MOST = 8  # definitions
+MOST_OF_IMAGES = 6  # arrays that are read beside a convolution
 MOST_ARRAYS = 4  # that are read beside the product
+# With a copy engine, products are faster of matrices in memory: of those that many rows meet; in
+# eager's bits, of those for which another kernel would be used.
+_FEW_ACROSS, _THIN = 512, 8
 _KINDS = ("map", "cast", "view")
-_PRODUCTS = ("linear", "mm", "addmm")
+_PRODUCTS = ("linear", "mm", "addmm", "convolution")
 
 
-def is_product(call: Any, forms: Sequence[Form]) -> bool:
-    """Whether a call is a product of matrices of floats whose kernel can go on."""
+def matrices_of(call: Any, forms: Sequence[Form]) -> tuple[int, ...] | None:
+    """The matrices that a call multiplies, if it is a product of floats whose kernel can go on;
+    none of a convolution."""
     if type(call) is not Lowered or call.note.form != "call" or len(call.results) != 1:
-        return False
-    if call.note.op.fuses not in _PRODUCTS or is_replaced(call.note.op, "gpu"):
-        return False
+        return None
+    how = call.note.op.fuses
+    if how not in _PRODUCTS or is_replaced(call.note.op, "gpu"):
+        return None
     form = forms[call.results[0]]
     if form.kind is not _C.Array or not form.dtype.is_floating_point or form.dtype.is_complex:
-        return False
-    given = [forms[x.number].dtype for x in call.args if type(x) is Value]
-    return all(kind is form.dtype for kind in given) and is_dense_row_major(form)
+        return None
+    given = [x.number for x in call.args if type(x) is Value]
+    if not all(forms[n].dtype is form.dtype for n in given):
+        return None
+    if how == "convolution":
+        transposed = dict(zip(call.note.op.params, call.note.params))["transposed"]
+        return () if not transposed and is_written(form) and len(form.shape) > 2 else None
+    if not is_dense_row_major(form):
+        return None
+    return tuple(given[1:3] if how == "addmm" else given[:2])
+
+
+def group_before(
+    group: Group, operand: int, shape: tuple[int, int], across: int, exact: bool
+) -> Group | None:
+    """A group as what computes a matrix of a product, in its rows and columns; None if it cannot
+    be, or is better left in memory: it is computed again for each tile of `across` others."""
+    form, (rows, columns) = group.forms[operand], shape
+    if group.holds or len(group.definitions) > MOST or len(group.inputs) > MOST_ARRAYS:
+        return None
+    if any(d.kind not in _KINDS or _is_loop(d) for d in group.definitions):
+        return None
+    if any(group.forms[n].kind is int for n in group.inputs):
+        return None
+    if sum(_size(group.forms[n]) for n in group.inputs) >= _size(form):
+        return None  # the matrix itself is read sooner
+    if matmul.newest() >= 90 and across > (_THIN if exact else _FEW_ACROSS):
+        return None
+    found = Group(group.definitions, rows, group.forms, group.roots)
+    return found if found.fits({operand}) and found.columns == columns else None
+
+
+def is_turned(d: Definition, base: Form) -> bool:
+    """Whether a view is the transposed matrix."""
+    rows, columns = base.shape if len(base.shape) == 2 else (0, 0)
+    return d.shape == (columns, rows) and d.what == (0, (1, columns)) and rows > 0
+
+
+def _size(form: Form) -> int:
+    return math.prod(form.shape) * form.dtype.itemsize
 
 
 def group_after(group: Group, product: int, read: set[int]) -> Group | None:
@@ -51,11 +102,73 @@ def group_after(group: Group, product: int, read: set[int]) -> Group | None:
     if not found.fits(read) or found.columns != columns:
         return None
     outputs = found.outputs(read)
+    if instead_of(found, outputs, product, False) is None:
+        return None
     whole = all(
         math.prod(group.forms[n].shape) == rows * columns and is_dense_row_major(group.forms[n])
         for n in outputs
     )
-    return found if whole and outputs and _is_straight(found, product) else None
+    return found if whole and _is_straight(found, product) else None
+
+
+def group_after_images(group: Group, product: int, read: set[int]) -> Group | None:
+    """A group as what follows a convolution, in rows of pixels and columns of channels."""
+    form = group.forms[product]
+    rank, channels = len(form.shape), form.shape[1]
+    stored = group.outputs(read)
+    if group.holds or group.targets or len(group.inputs) > MOST_OF_IMAGES + 1:
+        return None
+    if any(d.kind not in _KINDS or _is_loop(d) for d in group.definitions):
+        return None
+    if any(group.forms[n].kind is int for n in group.inputs):
+        return None
+    inside = not_behind_views(group, stored)
+    if product not in inside or any(len(group.forms[n].shape) > rank for n in inside):
+        return None
+    found = _without_views(in_order(group, inside, (0, *range(2, rank), 1)))
+    if found is None:
+        return None
+    found = Group(found.definitions, math.prod(form.shape) // channels, found.forms, group.roots)
+    if not found.fits(read) or found.columns != channels:
+        return None
+    if instead_of(found, stored, product, True) is None:
+        return None
+    whole = all(math.prod(group.forms[n].shape) == math.prod(form.shape) for n in stored)
+    return found if whole and _is_straight(found, product, dense=False) else None
+
+
+def instead_of(group: Group, stored: Sequence[int], product: int, image: bool) -> int | None:
+    """Of what is stored, what takes the place of a product: floats; of a convolution (an image),
+    what lies as that does."""
+    form = group.forms[product]
+    fits = lambda own: own == form if image else own.dtype.is_floating_point
+    return next((n for n in reversed(stored) if fits(group.forms[n])), None)
+
+
+def _without_views(group: Group) -> Group | None:
+    """A group that reads what views show of its values, which only add dims of one element."""
+    same: dict[int, int] = {}
+    found = []
+    for d in group.definitions:
+        operands = tuple(
+            Value(same.get(x.number, x.number)) if type(x) is Value else x for x in d.operands
+        )
+        if d.kind == "view":
+            (base,) = (x.number for x in operands)
+            if not _adds_dims(d, group.forms[base]):
+                return None
+            same[d.result] = base
+        else:
+            found.append(d._replace(operands=operands))
+    return Group(found, group.rows, group.forms, group.roots)
+
+
+def _adds_dims(d: Definition, base: Form) -> bool:
+    offset, strides = d.what
+    own = [(n, s) for n, s in zip(d.shape, strides) if n > 1]
+    theirs = [(n, s) for n, s in zip(base.shape, contiguous_strides(base.shape)) if n > 1]
+    first = next((i for i, n in enumerate(d.shape) if n > 1), len(d.shape))
+    return offset == 0 and own == theirs and len(d.shape[first:]) <= len(base.shape)
 
 
 def _is_loop(d: Definition) -> bool:
@@ -63,7 +176,7 @@ def _is_loop(d: Definition) -> bool:
     return d.kind == "map" and (d.what[0] in LONG or is_of_blocks(d.what[0]))
 
 
-def _is_straight(group: Group, product: int) -> bool:
+def _is_straight(group: Group, product: int, dense: bool = True) -> bool:
     """Whether the product is read in the places in which it is computed alone."""
     size = math.prod(group.forms[product].shape)
     for d in group.definitions:
@@ -73,42 +186,75 @@ def _is_straight(group: Group, product: int) -> bool:
             form = group.forms[x.number]  # of the product, or of a view of it
             if d.kind == "view" or not math.prod(d.shape) == math.prod(form.shape) == size:
                 return False
-            if not is_dense_row_major(form):
+            if dense and not is_dense_row_major(form):
                 return False
     return True
 
 
-class Ended:
-    """A product and what follows it, as a function of arrays."""
+class Before(NamedTuple):
+    """What computes a matrix of a product."""
 
-    def __init__(self, call: Lowered, group: Group, read: set[int], exact: bool) -> None:
+    operand: int  # as the product knows it
+    made: int  # as its group knows it: the same, or what that is a view of
+    shape: tuple[int, int]  # rows and columns of that
+    turned: bool  # whether one is the transposed other
+    group: Group
+
+
+class Ended:
+    """A product, what computes its matrices, and what follows it, as a function of arrays."""
+
+    def __init__(
+        self, call: Lowered, group: Group | None, before: Sequence[Before], forms: Sequence[Form],
+        read: set[int], exact: bool,
+    ) -> None:  # fmt: skip
         (product,) = call.results
-        outputs = group.outputs(read)
-        self.written = ending(group, read, product, outputs[-1], exact)
-        self.name = f"{call.note.op.name}_{self.written.name.removeprefix('fused_')}"
-        self.call, self.group = call, group
-        self.results = self.written.outputs
-        names = [written.named(_ordered(self.written.source, *order)) for order in _ORDERS]
-        self.function, self.swapped = names
-        self.source = _ordered(self.written.source, *_ORDERS[0])
-        places = [x.number for x in call.args if type(x) is Value]
-        self.inputs = (*places, *self.written.arrays)
-        self._n_given = len(places)
-        forms = [group.forms[n] for n in self.results]
-        self._kind, self._shape = forms[0].dtype, forms[0].shape
-        self._beside = [(form.shape, form.strides, form.dtype) for form in forms[1:]]
+        self.call, self.forms = call, forms
+        self._firsts = {each.operand: _Computed(each, exact) for each in before}
+        written = [first.written for first in self._firsts.values()]
+        self.results: tuple[int, ...] = (product,)
+        self.arrays: tuple[int, ...] = ()
+        self._then: tuple[Any, Any] | None = None
+        if group is not None:
+            outputs = group.outputs(read)
+            image = call.note.op.fuses == "convolution"
+            result = instead_of(group, outputs, product, image)
+            assert result is not None
+            then = ending(group, read, product, result, exact)
+            self.results, self.arrays = then.outputs, then.arrays
+            self._then = _both(then.source)
+            written.append(then)
+        names = [each.name.partition("_")[2] for each in written]
+        self.name = "_".join([call.note.op.name, *names])
+        self.source = "\n\n".join(_ordered(each.source, *_ORDERS[0]) for each in written)
+        self._places = [
+            x.number for x in call.args if type(x) is Value and x.number not in self._firsts
+        ]
+        read_first = [n for first in self._firsts.values() for n in first.written.arrays]
+        self.inputs = (*self._places, *read_first, *self.arrays)
+        made = [forms[n] for n in self.results]
+        self._kind, self._shape = made[0].dtype, made[0].shape
+        self._beside = [(form.shape, form.strides, form.dtype) for form in made[1:]]
 
     def bytes(self) -> int:
-        """What is read beside the product's operands, and written."""
-        sizes = [self.group.forms[n] for n in (*self.written.arrays, *self.results)]
-        return sum(math.prod(form.shape) * form.dtype.itemsize for form in sizes)
+        """What it reads and writes, once each."""
+        forms = [self.forms[n] for n in (*self.inputs, *self.results)]
+        return sum(_size(form) for form in forms if form.kind is not int)
 
     def __call__(self, *given: Any) -> Any:
-        values = iter(given[: self._n_given])
-        args = [next(values) if type(x) is Value else x for x in self.call.args]
+        known = dict(zip(self._places, given))
+        at = len(self._places)
+        for operand, first in self._firsts.items():
+            known[operand] = first.of(given[at : at + first.count])
+            at += first.count
+        args = [known[x.number] if type(x) is Value else x for x in self.call.args]
         device = given[0].device_index
         beside = [_C.empty_strided(*made, device) for made in self._beside]
-        then = matmul.Then(self.function, self.swapped, (*given[self._n_given :], *beside))
+        then = None if self._then is None else matmul.Then(*self._then, (*given[at:], *beside))
+        if self.call.note.op.fuses == "convolution":
+            x, w, bias, stride, padding, dilation, _, _, groups = args
+            out = conv.ended(x, w, bias, stride, padding, dilation, groups, self._shape, then)
+            return (out, *beside) if beside else out
         addend: Any = None
         numbers: Sequence[float] = (1.0, 1.0)
         if self.call.note.op.fuses == "linear":
@@ -122,7 +268,30 @@ class Ended:
         return (out, *beside) if beside else out
 
 
+class _Computed:
+    """A matrix that a product computes, of arrays."""
+
+    def __init__(self, before: Before, exact: bool) -> None:
+        self.written = beginning(before.group, before.made, exact)
+        self.functions = _both(self.written.source)
+        self.count, self.turned = len(self.written.arrays), before.turned
+        self.kind = before.group.forms[before.made].dtype
+        self.shape = before.shape
+
+    def of(self, arrays: tuple[Any, ...]) -> matmul.First:
+        """The matrix."""
+        strides = contiguous_strides(self.shape)
+        found = matmul.First(*self.functions, arrays, self.shape, strides, self.kind)
+        return found.transpose(0, 1) if self.turned else found
+
+
 _ORDERS = (("row", "col"), ("col", "row"))
+
+
+def _both(source: str) -> tuple[Any, Any]:
+    """A function of places, and that of the transposed places."""
+    one, other = (written.named(_ordered(source, *order)) for order in _ORDERS)
+    return one, other
 
 
 def _ordered(source: str, first: str, second: str) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tritorch import _C
 from tritorch._following import showing
 from tritorch._following.fusing.definitions import definition
-from tritorch._following.fusing.endings import Ended, is_product
+from tritorch._following.fusing.endings import Ended, matrices_of
 from tritorch._following.fusing.grouping import Grouping, Item
-from tritorch._following.fusing.kernels import Fused
+from tritorch._following.fusing.kernels import AddUp, Fused, Left
+from tritorch._following.fusing.lists import FusedList
 from tritorch._following.fusing.parts import parts_of, without_unread
+from tritorch._following.fusing.writes import is_plain_write, with_stores
 from tritorch._following.lowering import Lowered, lowered
 from tritorch._following.tape import Form, Note, Value
 
@@ -29,23 +31,42 @@ class FusedOp:
 
 
 def written_kernels(
-    calls: Sequence[Lowered], forms: list[Form], kept: set[int], exact: bool
-) -> list[Lowered]:
+    calls: Sequence[Lowered], forms: list[Form], kept: set[int], exact: bool,
+    alone: Collection[int] = (), tables: bool = False,
+) -> list[Lowered]:  # fmt: skip
     """The calls, with a written kernel in the place of those that one can compute.
 
-    exact: each result is rounded as eager rounds it, and only what has eager's bits is taken."""
+    exact: each result is rounded as eager rounds it, and only what has eager's bits is taken;
+    alone: arrays from outside whose memory no other value shows; tables: whether kernels may find
+    their arrays by tables of addresses."""
     if not any(_on_gpu(call, forms) for call in calls):
         return list(calls)
+    open_to_stores = set(alone)
+    while True:
+        found, lone = _in_stretches(calls, forms, kept, exact, open_to_stores, tables)
+        if not lone:
+            return found
+        open_to_stores -= lone
+
+
+def _in_stretches(
+    calls: Sequence[Lowered], forms: list[Form], kept: set[int], exact: bool, alone: set[int],
+    tables: bool,
+) -> tuple[list[Lowered], set[int]]:  # fmt: skip
+    """The calls with kernels, and the arrays in which no kernel can leave what is written there."""
     found: list[Lowered] = []
     stretch: list[Lowered] = []
+    lone: set[int] = set()
     for i, call in enumerate(calls):
-        if _is_barrier(call):
-            found += _fused(stretch, forms, _read_from(calls[i:], kept), exact)
-            found.append(call)
+        if _is_barrier(call) and not is_plain_write(call, forms, alone):
+            made, left = _fused(stretch, forms, _read_from(calls[i:], kept), exact, tables)
+            found += [*made, call]
+            lone |= left
             stretch = []
         else:
             stretch.append(call)
-    return found + _fused(stretch, forms, set(kept), exact)
+    made, left = _fused(stretch, forms, set(kept), exact, tables)
+    return found + made, lone | left
 
 
 def _on_gpu(call: Lowered, forms: Sequence[Form]) -> bool:
@@ -62,10 +83,20 @@ def _read_from(calls: Sequence[Lowered], kept: set[int]) -> set[int]:
 
 
 def _fused(
-    calls: Sequence[Lowered], forms: list[Form], kept: set[int], exact: bool
-) -> list[Lowered]:  # fmt: skip
+    calls: Sequence[Lowered], forms: list[Form], kept: set[int], exact: bool, tables: bool
+) -> tuple[list[Lowered], set[int]]:
     if len(calls) < 2:
-        return list(calls)
+        return list(calls), set()
+    calls, after = with_stores(calls, forms)
+    kept = kept.union(after)
+    found = _by_kernels(calls, forms, kept, after, exact, tables)
+    return found, {call.args[1].number for call in found if call.note.form == "store"}
+
+
+def _by_kernels(
+    calls: Sequence[Lowered], forms: list[Form], kept: set[int], after: Mapping[int, Any],
+    exact: bool, tables: bool,
+) -> list[Lowered]:  # fmt: skip
     whole: set[int] = set()  # calls that are left as they are
     parts: dict[int, list[Note]] = {}
     read = _read_from(calls, kept)
@@ -75,16 +106,16 @@ def _fused(
         if made is not None:
             parts[i] = made
     for _ in range(TRIES):
-        found, again = _tried(calls, parts, whole, forms, kept, exact)
+        found, again = _tried(calls, parts, whole, forms, kept, after, exact, tables)
         if not again:
             return found
         whole |= again
-    return _tried(calls, {}, whole, forms, kept, exact)[0]
+    return _tried(calls, {}, whole, forms, kept, after, exact, tables)[0]
 
 
 def _tried(
     calls: Sequence[Lowered], parts: dict[int, list[Note]], whole: set[int], forms: list[Form],
-    kept: set[int], exact: bool,
+    kept: set[int], after: Mapping[int, Any], exact: bool, tables: bool,
 ) -> tuple[list[Lowered], set[int]]:  # fmt: skip
     """The calls with kernels, and the calls whose parts are better left together."""
     items: list[Item] = []
@@ -102,12 +133,17 @@ def _tried(
             known = None
         reads = _reads(call.args) + drawn * (call.note.form == "draw")
         drawn = call.results if call.note.form == "draw" else drawn
-        items.append(Item(reads, call.results, known, i))
+        before = next((after[n] for n in call.results if n in after), ())
+        items.append(Item(reads, call.results, known, i, before))
         by_item.append(call)
-    products = {i for i, call in enumerate(by_item) if is_product(call, forms)}
+    products = {
+        i: matrices
+        for i, call in enumerate(by_item)
+        if (matrices := matrices_of(call, forms)) is not None
+    }
     alone: set[int] = set()
     while True:
-        grouping = Grouping(items, forms, kept, alone, products)
+        grouping = Grouping(items, forms, kept, alone, products, tables, exact)
         units = grouping.run()
         if units or not items:
             break
@@ -126,32 +162,59 @@ def _tried(
     if again:
         return [], again
     found: list[Lowered] = []
+    left: list[Left] = []  # of sums of columns that are still to be added up
     for unit in units:
-        if unit.group is None or len(unit.members) == 1:
+        if len(unit.members) == 1 or (unit.group is None and unit.product is None):
             found += [_as_call(by_item[m], forms) for m in unit.members]
             continue
         read = grouping.read_of(unit)
         if not read:
             continue  # nobody needs it
-        kernel: Fused | Ended
-        if unit.product is None:
-            kernel = Fused(unit.group, read, exact)
+        kernel: Fused | FusedList | Ended
+        if unit.listed:
+            kernel = FusedList(unit.listed, read, exact)
+        elif unit.product is not None:
+            product = by_item[unit.product]
+            kernel = Ended(product, unit.group, unit.before, forms, read, exact)
         else:
-            kernel = Ended(by_item[unit.product], unit.group, read, exact)
+            assert unit.group is not None
+            kernel = Fused(unit.group, read, exact, forms)
+            left += [] if kernel.left is None else [kernel.left]
         which = [m for m in unit.members if not _is_view(items[m])]
         notes = [x if type(x) is Note else x.note for x in (by_item[m] for m in which)]
         showing.wrote(kernel, kernel.source, [(note.op.name, note.place) for note in notes])
-        note = Note(
-            "fused", FusedOp(kernel.name), tuple(map(Value, kernel.inputs)), (), kernel.results,
-            len(kernel.results) > 1,
-        )  # fmt: skip
-        found.append(Lowered(kernel, note.inputs, note.results, note, False))
+        found.append(_as_fused(kernel))
         for m in grouping.views_read(unit):
             found.append(_as_call(by_item[m], forms))
-    return found, set()
+    return _added_up(found, left, forms), set()
 
 
-_EXACT = ("map", "cast", "view", "cat", "embed", "drop", "iota", "rows", "pick")
+def _as_fused(kernel: Any) -> Lowered:
+    note = Note(
+        "fused", FusedOp(kernel.name), tuple(map(Value, kernel.inputs)), (), kernel.results,
+        len(kernel.results) > 1,
+    )  # fmt: skip
+    return Lowered(kernel, note.inputs, note.results, note, False)
+
+
+def _added_up(
+    calls: Sequence[Lowered], left: Sequence[Left], forms: Sequence[Form]
+) -> list[Lowered]:  # fmt: skip
+    """The calls, and the second kernels of sums of columns: each for all that are known where one
+    of them is read, the last one at the end."""
+    found: list[Lowered] = []
+    waiting: list[Left] = []
+    for call in calls:
+        reads = set(_reads(call.args))
+        if any(not reads.isdisjoint(each.sums) for each in waiting):
+            found.append(_as_fused(AddUp(waiting, forms)))
+            waiting = []
+        found.append(call)
+        waiting += [each for each in left if each.parts[0] in call.results]
+    return [*found, _as_fused(AddUp(waiting, forms))] if waiting else found
+
+
+_EXACT = ("map", "cast", "store", "view", "cat", "embed", "drop", "iota", "rows", "pick")
 
 
 def _is_view(item: Item) -> bool:

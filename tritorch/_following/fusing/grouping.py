@@ -7,12 +7,19 @@ stands between: what a kernel needs is there before it starts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tritorch._following.fusing.definitions import Definition, is_dense_row_major
-from tritorch._following.fusing.endings import group_after
+from tritorch._following.fusing.endings import (
+    Before,
+    group_after,
+    group_after_images,
+    group_before,
+    is_turned,
+)
 from tritorch._following.fusing.groups import Group
+from tritorch._following.fusing.lists import FEW, program_of
 from tritorch._following.tape import Form, Value
 
 MOST = 96  # definitions of a kernel
@@ -25,6 +32,7 @@ class Item(NamedTuple):
     results: tuple[int, ...]
     definition: Definition | None
     origin: int  # the call that it is, or is a part of
+    after: tuple[int, ...] = ()  # values that it does not read, and that are made before
 
 
 class _Unit:
@@ -35,7 +43,9 @@ class _Unit:
         self.mask = 1 << place
         self.after = 0  # the items on which it depends, as a mask
         self.group: Group | None = None
-        self.product: int | None = None  # the item whose kernel the group's functions end
+        self.product: int | None = None  # the item whose kernel computes what else there is
+        self.before: list[Before] = []  # what computes a matrix of it; the group is what follows
+        self.listed: list[Group] = []  # several that compute the same; `group` is one of them
 
 
 class Grouping:
@@ -43,10 +53,12 @@ class Grouping:
 
     def __init__(
         self, items: Sequence[Item], forms: Sequence[Form], kept: set[int], alone: set[int],
-        products: set[int],
+        products: Mapping[int, tuple[int, ...]], tables: bool, exact: bool,
     ) -> None:  # fmt: skip
         """alone: values that are not to be left in memory by a kernel of other columns; products:
-        items whose kernels can go on."""
+        items whose kernels can go on, and the matrices that they multiply; tables: whether a kernel
+        may compute several groups; exact: what eager's kernels compute alone."""
+        self.tables, self.exact = tables, exact
         self.items, self.forms, self.kept = items, forms, kept
         self.products = products
         self.alone = alone
@@ -85,6 +97,11 @@ class Grouping:
         for unit in [*self.units]:
             if unit.group is not None:
                 self._end(unit)
+        for product, matrices in self.products.items():
+            for number in matrices:
+                self._begin(product, number)
+        if self.tables:
+            self._list()
         return self._ordered()
 
     def _separate(self, units: Sequence[_Unit]) -> None:
@@ -102,7 +119,8 @@ class Grouping:
 
     def _before(self, i: int) -> list[_Unit]:
         """The units that make what an item reads."""
-        makers = {self.makers[n] for n in self.items[i].reads if n in self.makers}
+        item = self.items[i]
+        makers = {self.makers[n] for n in (*item.reads, *item.after) if n in self.makers}
         return list(dict.fromkeys(self.unit[m] for m in makers if m in self.unit and m != i))
 
     def _place(self, i: int) -> None:
@@ -151,11 +169,12 @@ class Grouping:
         choices = [near] if len(near) > 1 else []
         choices += [[unit] for unit in near]
         given = {self.roots.get(n, n) for n in self.items[i].reads}
-        choices += [
-            [u] for u in reversed(self.units)
+        beside = [
+            u for u in reversed(self.units)
             if u.group is not None and u is not own and u not in near
             and not given.isdisjoint(u.group.inputs)
         ]  # fmt: skip
+        choices += [[*near, u] for u in beside if near] + [[u] for u in beside]
         for chosen in choices:
             pulled = [self.unit[m] for u in chosen for m in views.get(u.mask, ())]
             if self._merge([*dict.fromkeys([*chosen, *pulled, own])], placed):
@@ -205,7 +224,7 @@ class Grouping:
         assert unit.group is not None
         roots, reads = self.roots, [n for m in unit.members for n in self.items[m].reads]
         makers = {self.makers.get(roots.get(n, n), -1) for n in reads}
-        for product in sorted(makers & self.products, reverse=True):
+        for product in sorted(makers & self.products.keys(), reverse=True):
             (made,) = self.items[product].results
             own = self.unit[product]
             if own.product is not None or len(own.members) > 1:
@@ -221,12 +240,80 @@ class Grouping:
             if any(u.after & mask for u in before) or any(len(v.members) > 1 for v in views):
                 continue
             read = self._read(members, members)
-            group = group_after(unit.group, made, read)
+            after = group_after if self.products[product] else group_after_images
+            group = after(unit.group, made, read)
             if group is None:
                 continue
             unit.group, unit.product = group, product
             self._unite(unit, chosen, members, before)
             return
+
+    def _begin(self, product: int, operand: int) -> None:
+        """Lets a product's kernel compute one of its matrices, if that saves reading it."""
+        own, number, turned = self.unit[product], operand, False
+        *rows, columns = self.forms[operand].shape
+        shape = math.prod(rows), columns
+        views: list[_Unit] = []
+        while (m := self.makers.get(number)) is not None and self._is_view(m):
+            d = self.items[m].definition
+            assert d is not None
+            (base,) = d.reads
+            if len(self.unit[m].members) > 1:
+                return
+            if number == operand and is_turned(d, self.forms[base]):
+                turned, shape = True, (shape[1], shape[0])
+            elif (self.roots.get(number), math.prod(self.forms[base].shape)) != (
+                self.roots.get(base, base), math.prod(shape)
+            ):  # fmt: skip
+                return
+            views.append(self.unit[m])
+            number = base
+        unit = None if m is None else self.unit[m]
+        if unit is None or unit is own or unit.group is None or unit.product is not None:
+            return
+        chosen = [own, *views, unit]
+        members = sorted(m for each in chosen for m in each.members)
+        mask = sum(each.mask for each in chosen)
+        before = [u for m in members for u in self._before(m) if u not in chosen]
+        if any(u.after & mask for u in before):
+            return
+        inside = [m for each in (*views, unit) for m in each.members]
+        made_there = [n for m in inside for n in self.items[m].results]
+        readers = {r for n in made_there for r in self.readers.get(n, ())}
+        if readers - {product, *inside} or not self.kept.isdisjoint(made_there):
+            return
+        sizes = [math.prod(self.forms[n].shape)
+                 for n in (*self.products[product], *self.items[product].results)]  # fmt: skip
+        across = math.isqrt(math.prod(sizes)) // math.prod(shape)  # m k, k n and m n are three
+        group = group_before(unit.group, number, shape, across, self.exact)
+        if group is not None:
+            own.before.append(Before(operand, number, shape, turned, group))
+            own.product = product
+            self._unite(own, chosen, members, before)
+
+    def _list(self) -> None:
+        """Makes one unit of those that compute the same and do not wait for each other."""
+        same: dict[Any, list[_Unit]] = {}
+        for unit in self.units:
+            if unit.group is not None and unit.product is None:
+                program = program_of(unit.group, unit.group.outputs(self.read_of(unit)))
+                if program is not None:
+                    same.setdefault(program.key, []).append(unit)
+        for left in same.values():
+            while len(left) >= FEW:
+                chosen, mask, after = [], 0, 0
+                for unit in left:
+                    if not unit.after & mask and not after & unit.mask:
+                        chosen.append(unit)
+                        mask, after = mask | unit.mask, after | unit.after
+                left = [unit for unit in left if unit not in chosen]
+                if len(chosen) < FEW:
+                    break
+                first = chosen[0]
+                first.listed = [unit.group for unit in chosen if unit.group is not None]
+                members = sorted(m for unit in chosen for m in unit.members)
+                before = [u for m in members for u in self._before(m) if u not in chosen]
+                self._unite(first, chosen, members, before)
 
     def _is_settled(self, m: int, members: Sequence[int], placed: int) -> bool:
         """Whether an item's result has to be in memory for sure, when so many items are placed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,7 +17,8 @@ MOST_INPUTS = 24
 MOST_OUTPUTS = 64
 _HOLDING = ("reduce", "column")
 _SUMS = ("column", "total")  # known when the kernel is done
-_SPREAD = ("map", "cast")
+_SPREAD = ("map", "cast", "iota")
+_STRAIGHT = ("map", "cast", "store")
 
 
 class Group:
@@ -47,7 +49,7 @@ class Group:
         """Whether a program goes through a row in parts."""
         return self.holds and self.columns > WIDEST
 
-    @property
+    @functools.cached_property
     def inputs(self) -> list[int]:
         """The values that it reads and does not make."""
         given = [n for d in self.definitions for n in d.reads if n not in self.made]
@@ -71,7 +73,29 @@ class Group:
         maps = [d for d in self.definitions if d.kind == "map"]
         if self.holds and any(is_of_blocks(d.what[0]) for d in maps):
             return False
+        if not self._writes_what_it_reads_in_place():
+            return False
         return all(self._lies(d) for d in self.definitions) and self._ends(stored)
+
+    @property
+    def targets(self) -> dict[int, int]:
+        """The arrays that it writes, by the results of its stores."""
+        return {d.result: d.what for d in self.definitions if d.kind == "store"}
+
+    def _writes_what_it_reads_in_place(self) -> bool:
+        """Whether each element of an array that it writes is read by who writes it alone."""
+        targets = self.targets
+        if self.holds and targets:
+            return False
+        for target in targets.values():
+            of: set[int] = {target}
+            for d in self.definitions:
+                if of.isdisjoint(self.roots.get(n, n) for n in d.reads):
+                    continue
+                of.add(d.result)
+                if d.kind not in _STRAIGHT or d.shape != self.forms[target].shape:
+                    return False
+        return True
 
     def unfit(self, read: Iterable[int]) -> list[int]:
         """Of the values that it must leave in memory, those that do not have its columns."""

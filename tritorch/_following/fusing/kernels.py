@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._following.fusing.definitions import Definition
@@ -13,6 +13,7 @@ from tritorch._following.fusing.looping import Looped
 from tritorch._following.fusing.orders import in_order_of_memory
 from tritorch._following.fusing.words import Written, held, identity, type_text
 from tritorch._following.fusing.writing import Source
+from tritorch._following.tape import Form
 from tritorch._triton.kernel import written_kernel
 from tritorch.gpu import errors
 from tritorch.gpu.layout import LONG, block_size, float_bits
@@ -25,11 +26,20 @@ PROGRAMS = 256  # that sum columns, at most
 PROGRAMS_OF_ALL = 1024  # that reduce all elements, at most
 
 
+def is_long(group: Group) -> bool:
+    """Whether a thread computes few elements: of long functions."""
+    return any(d.kind == "map" and d.what[0] in LONG for d in group.definitions)
+
+
+def argument(given: Any, as_bits: bool) -> int:
+    """A number as kernels get it: a float's bits or an integer."""
+    return float_bits(float(given)) if as_bits else signed(given)
+
+
 def tile(group: Group) -> dict[str, int]:
     """Sizes and warps of a group's programs: of the space and the functions alone."""
     if not group.holds:
-        long = any(d.kind == "map" and d.what[0] in LONG for d in group.definitions)
-        block, warps = (256, 4) if long else block_size(group.columns)
+        block, warps = (256, 4) if is_long(group) else block_size(group.columns)
         return {"BLOCK": block, "num_warps": warps}
     width = max(4, 1 << (group.columns - 1).bit_length())
     rows = 1
@@ -46,29 +56,41 @@ def tile(group: Group) -> dict[str, int]:
 class Fused:
     """A group's kernel, as a function of arrays and numbers."""
 
-    def __init__(self, group: Group, read: set[int], exact: bool) -> None:
-        self.group = group
+    def __init__(self, group: Group, read: set[int], exact: bool, forms: list[Form]) -> None:
+        """forms: of all values; what programs leave of sums of columns is added."""
+        self.group, self.forms = group, forms
         source = Looped if group.loops else Source
         outputs = group.outputs(read)
         ordered = in_order_of_memory(group, outputs)
         self.kernel: Written = source(ordered, exact).written(outputs)
         self.name, self.source = self.kernel.name, self.kernel.source
-        self.inputs = (*self.kernel.arrays, *dict.fromkeys(n.value for n in self.kernel.numbers))
-        self.results = (*self.kernel.outputs, *self.kernel.sums)
+        numbers = dict.fromkeys(n.value for n in self.kernel.numbers)
+        targets = group.targets
+        written = dict.fromkeys(targets[n] for n in self.kernel.outputs if n in targets)
+        self.inputs = (*self.kernel.arrays, *written, *numbers)
         self.launch = written_kernel(self.kernel.source)
         self.options: dict[str, Any] = tile(group)
         if exact:
             self.options["enable_fp_fusion"] = False
         places = {number: i for i, number in enumerate(self.inputs)}
+        self._written = [places.get(targets.get(n, -1)) for n in self.kernel.outputs]
         self._n_arrays = len(self.kernel.arrays)
         self._numbers = [(places[n.value], n.as_bits) for n in self.kernel.numbers]
-        forms = [group.forms[n] for n in self.kernel.outputs]
-        self._made = [(form.shape, form.strides, form.dtype) for form in forms]
+        made = [group.forms[n] for n in self.kernel.outputs]
+        self._made = [(form.shape, form.strides, form.dtype) for form in made]
         self._grid = (self._blocks(),)
-        self._add_up: _AddUp | None = None
-        if self.kernel.sums:
-            second = _Totals if group.has_totals else _AddUp
-            self._add_up = second(group, self.kernel.sums, self._grid[0])
+        self._totals: _Totals | None = None
+        self.left: Left | None = None
+        self.results = self.kernel.outputs
+        if group.has_totals:
+            self._totals = _Totals(group, self.kernel.sums, self._grid[0])
+            self.results += self.kernel.sums
+        elif self.kernel.sums:
+            self.left = _left(self.kernel.sums, self._grid[0], group.columns, forms)
+            left = [forms[n] for n in self.left.parts]
+            self._made += [(form.shape, form.strides, form.dtype) for form in left]
+            self._written += [None] * len(left)
+            self.results += self.left.parts
 
     def _blocks(self) -> int:
         group = self.group
@@ -81,11 +103,11 @@ class Fused:
     @property
     def launches(self) -> int:
         """How many kernels it launches."""
-        return 1 if self._add_up is None else 2
+        return 1 if self._totals is None else 2
 
     def bytes(self) -> int:
         """What it reads and writes, once each."""
-        forms, roots = self.group.forms, self.group.roots
+        forms, roots = self.forms, self.group.roots
         seen: set[Any] = set()
         total = 0
         for number in (*self.kernel.read, *self.results):
@@ -101,59 +123,42 @@ class Fused:
     def __call__(self, *given: Any) -> Any:
         arrays = given[: self._n_arrays]
         device = arrays[0].device_index
-        numbers = [
-            float_bits(float(given[i])) if as_bits else signed(given[i])
-            for i, as_bits in self._numbers
+        numbers = [argument(given[i], as_bits) for i, as_bits in self._numbers]
+        outs = [
+            _C.empty_strided(*made, device) if target is None else given[target]
+            for made, target in zip(self._made, self._written)
         ]
-        outs = [_C.empty_strided(*made, device) for made in self._made]
         parts: Sequence[Any] = ()
-        if self._add_up is not None:
-            parts = self._add_up.parts(device)
+        if self._totals is not None:
+            parts = self._totals.parts(device)
         marks: Sequence[Any] = ()
         if self.kernel.marks is not None:
             name, dim, size = self.kernel.marks
             marks = errors.mark(device, name, _OUTSIDE, (dim, size))
         self.launch(self._grid, *arrays, *numbers, *outs, *parts, *marks, **self.options)
-        if self._add_up is not None:
-            outs += self._add_up(parts, device)
+        if self._totals is not None:
+            outs += self._totals(parts, device)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
 
-class _AddUp:
-    """The second kernel of sums of columns: it adds up what programs have left."""
-
-    def __init__(self, group: Group, sums: Sequence[int], programs: int) -> None:
-        forms = [group.forms[number] for number in sums]
-        self.made = [(form.shape, form.strides, form.dtype) for form in forms]
-        self.kept: list[tuple[tuple[int, ...], Any]] = [
-            ((programs, group.columns), held(form.dtype)) for form in forms
-        ]
-        rows = 1 << (programs - 1).bit_length()
-        width = min(max(16, 1 << (group.columns - 1).bit_length()), max(16, 4096 // rows))
-        self.grid = (-(-group.columns // width),)
-        self.launch = written_kernel(_add_up(forms, programs, group.columns))
-        self.options = {"ROWS": rows, "WIDTH": width, "num_warps": 4}
-
-    def parts(self, device: int) -> list[Any]:
-        """Where programs leave their sums."""
-        return [_C.empty(shape, kind, device) for shape, kind in self.kept]
-
-    def __call__(self, parts: Sequence[Any], device: int) -> list[Any]:
-        outs = [_C.empty_strided(*made, device) for made in self.made]
-        self.launch(self.grid, *parts, *outs, **self.options)
-        return outs
-
-
-class _Totals(_AddUp):
+class _Totals:
     """The second kernel of reductions to one number, of what each program has left."""
 
     def __init__(self, group: Group, totals: Sequence[int], programs: int) -> None:
         forms = [group.forms[number] for number in totals]
         self.made = [(form.shape, form.strides, form.dtype) for form in forms]
         self.kept = [((programs,), held(form.dtype)) for form in forms]
-        self.grid = (1,)
         self.launch = written_kernel(_total([group.made[n] for n in totals], programs))
         self.options = {"WIDTH": max(4, 1 << (programs - 1).bit_length()), "num_warps": 4}
+
+    def parts(self, device: int) -> list[Any]:
+        """Where programs leave what they have."""
+        return [_C.empty(shape, kind, device) for shape, kind in self.kept]
+
+    def __call__(self, parts: Sequence[Any], device: int) -> list[Any]:
+        outs = [_C.empty_strided(*made, device) for made in self.made]
+        self.launch((1,), *parts, *outs, **self.options)
+        return outs
 
 
 def _total(definitions: Sequence[Definition], programs: int) -> str:
@@ -176,17 +181,77 @@ def _total(definitions: Sequence[Definition], programs: int) -> str:
     )  # fmt: skip
 
 
-def _add_up(forms: Sequence[Any], programs: int, columns: int) -> str:
-    lines = []
-    for i, form in enumerate(forms):
-        lines.append(f"part_{i} = tl.load(sum{i}_ptr + row * {columns} + col, mask=mask, other=0)")
-        total = f"convert(tl.sum(part_{i}, 0, keep_dims=True), {type_text(form.dtype)})"
-        lines.append(f"tl.store(y{i}_ptr + col, {total}, mask=col < {columns})")
-    parameters = [f"{name}{i}_ptr" for name in ("sum", "y") for i in range(len(forms))]
-    return _ADD_UP.format(
-        parameters=", ".join(parameters), programs=programs, columns=columns,
-        lines="\n".join(f"    {line}" for line in lines),
-    )  # fmt: skip
+class Left(NamedTuple):
+    """What programs have left of sums of columns, for a second kernel to add up."""
+
+    parts: tuple[int, ...]  # values
+    sums: tuple[int, ...]
+    programs: int
+    columns: int
+
+
+def _left(sums: Sequence[int], programs: int, columns: int, forms: list[Form]) -> Left:
+    first = len(forms)
+    for number in sums:
+        kind = held(forms[number].dtype)
+        forms.append(Form(_C.Array, (programs, columns), kind, (columns, 1)))
+    return Left(tuple(range(first, len(forms))), tuple(sums), programs, columns)
+
+
+class AddUp:
+    """The second kernel of sums of columns: it adds up what programs of several kernels have left,
+    each in their order."""
+
+    name = "fused_add_up"
+
+    def __init__(self, left: Sequence[Left], forms: Sequence[Form]) -> None:
+        self.inputs = tuple(number for each in left for number in each.parts)
+        self.results = tuple(number for each in left for number in each.sums)
+        made = [forms[number] for number in self.results]
+        self._made = [(form.shape, form.strides, form.dtype) for form in made]
+        self._sizes = [forms[n] for n in (*self.inputs, *self.results)]
+        self.source, programs = _add_up(left, [form.dtype for form in made])
+        self._grid = (programs,)
+        self.launch = written_kernel(self.source)
+
+    def bytes(self) -> int:
+        """What it reads and writes, once each."""
+        return sum(math.prod(form.shape) * form.dtype.itemsize for form in self._sizes)
+
+    def __call__(self, *parts: Any) -> Any:
+        device = parts[0].device_index
+        outs = [_C.empty_strided(*made, device) for made in self._made]
+        self.launch(self._grid, *parts, *outs, num_warps=4)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+
+def _add_up(left: Sequence[Left], kinds: Sequence[Any]) -> tuple[str, int]:
+    """The source, and how many programs it is for."""
+    lines: list[str] = []
+    first = at = 0
+    for each in left:
+        rows = 1 << (each.programs - 1).bit_length()
+        width = min(max(16, 1 << (each.columns - 1).bit_length()), max(16, 4096 // rows))
+        after = first + -(-each.columns // width)
+        lines += [
+            f"if (block >= {first}) & (block < {after}):",
+            f"    row = tl.arange(0, {rows})[:, None]",
+            f"    col = (block - {first}) * {width} + tl.arange(0, {width})[None, :]",
+            f"    mask = (row < {each.programs}) & (col < {each.columns})",
+        ]
+        for i in range(at, at + len(each.sums)):
+            place = f"row * {each.columns} + col"
+            total = f"convert(column_sum(part_{i}), {type_text(kinds[i])})"
+            lines += [
+                f"    part_{i} = tl.load(sum{i}_ptr + {place}, mask=mask, other=0)",
+                f"    tl.store(y{i}_ptr + col, {total}, mask=col < {each.columns})",
+            ]
+        first, at = after, at + len(each.sums)
+    parameters = [f"{name}{i}_ptr" for name in ("sum", "y") for i in range(at)]
+    source = _ADD_UP.format(
+        parameters=", ".join(parameters), lines="\n".join(f"    {line}" for line in lines)
+    )
+    return source, first
 
 
 _TOTAL = """import triton
@@ -206,12 +271,11 @@ _ADD_UP = """import triton
 import triton.language as tl
 
 from tritorch.kernels.copy import convert
+from tritorch.kernels.fused import column_sum
 
 
 @triton.jit
-def fused_add_up({parameters}, ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    row = tl.arange(0, ROWS)[:, None]
-    col = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)[None, :]
-    mask = (row < {programs}) & (col < {columns})
+def fused_add_up({parameters}):
+    block = tl.program_id(0)
 {lines}
 """

@@ -2,8 +2,9 @@
 
 A program goes through one row in parts of WIDTH columns, once for each depth of reductions: those
 of rows as they are read, then those that need the first, and so on; at last for what is stored.  It
-reads a row again each time, from the cache.  What does not differ along a row is computed between
-the loops.
+reads a row again each time, from the cache.  A sum of exponentials below a row's largest element
+does not wait for that: it is rescaled where a larger one comes.  What does not differ along a row
+is computed between the loops.
 """
 
 from __future__ import annotations
@@ -47,13 +48,23 @@ class Looped(Source):
         """One loop for each depth, and one for what is stored and needs all of them."""
         depths, alike = self._depths(outputs)
         for depth, reductions in enumerate(alike):
-            totals = [self._gathered(d) for d in reductions]
+            totals = [
+                self._gathered(d) if self._below(d) is None else self._rescaled(d)
+                for d in reductions
+            ]
             for i, number in enumerate(outputs):
                 if depths.get(number, 0) == depth and number not in self.left:
                     self.stored(self.group.made[number], f"y{i}_ptr")
             self._close()
             for d, total in zip(reductions, totals):
-                word = self.reduced(d, total, "None")
+                highest = self._below(d)
+                if highest is None:
+                    word = self.reduced(d, total, "None")
+                else:
+                    top = self.known[highest.result, highest.shape, self.row_place].text
+                    call = self.function("row_rescaled_sum", "fused")
+                    word = self.line(d.name, f"{call}({total}, {top})", held(d.dtype))
+                    word = word._replace(by_row=True)
                 self.known[d.result, d.shape, self.row_place] = self.rounded(d, word)
         return super().written(outputs)
 
@@ -96,6 +107,43 @@ class Looped(Source):
         self.inner.append(f"{total} = {self.joined(d, total, tile, 'col_mask')}")
         return total
 
+    def _below(self, d: Definition) -> Definition | None:
+        """The reduction to the largest element of a row, if one sums exponentials below that."""
+        made = self.group.made
+        if d.kind != "reduce" or d.what[0] != "sum":
+            return None
+        power = made.get(d.operands[0].number)
+        if power is None or power.kind != "map" or power.what[0] != "exp" or not power.reads:
+            return None
+        away = made.get(power.reads[0])
+        if away is None or away.kind != "map" or away.what[0] != "sub" or len(away.reads) != 2:
+            return None
+        x, top = away.reads
+        highest = made.get(top)
+        if highest is None or highest.kind != "reduce" or highest.what[0] != "larger":
+            return None
+        alike = highest.reads == [x] and power.shape == away.shape == self.forms[x].shape
+        return highest if alike and highest.dtype is away.dtype is power.dtype is d.dtype else None
+
+    def _rescaled(self, d: Definition) -> str:
+        """The names of what is left of a row of exponentials, and below which tops."""
+        kind, highest = held(d.dtype), self._below(d)
+        assert highest is not None
+        tile = self.tile(highest, kind)
+        total, top, higher = self.new("part"), self.new("top"), self.new("higher")
+        lowest = identity(highest)
+        self.lines += [
+            f"{total} = tl.zeros([ROWS, WIDTH], {type_text(kind)})",
+            f"{top} = tl.full([ROWS, WIDTH], {lowest}, {type_text(kind)})",
+        ]
+        x = f"{self.function('whole_row', 'fused')}({tile}, col_mask, {lowest})"
+        self.inner += [
+            f"{higher} = {self.function('larger', 'reduction')}({top}, {x})",
+            f"{total} = {self.function('rescaled', 'fused')}({total}, {top}, {x}, {higher})",
+            f"{top} = {higher}",
+        ]
+        return f"{total}, {top}"
+
     def _depths(
         self, outputs: Sequence[int]
     ) -> tuple[dict[int, int], list[list[Definition]]]:  # fmt: skip
@@ -110,7 +158,10 @@ class Looped(Source):
             if d is None:
                 return 0
             if number not in depths:
+                highest = self._below(d)
                 own = max(map(depth, d.reads), default=0)
+                if highest is not None:
+                    own = depth(highest.result) - 1
                 if d.kind == "reduce":
                     found.extend([] for _ in range(own + 1 - len(found)))
                     found[own].append(d)

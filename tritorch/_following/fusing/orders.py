@@ -14,7 +14,8 @@ from tritorch._following.fusing.definitions import Definition
 from tritorch._following.fusing.groups import Group
 from tritorch._following.tape import Form
 
-_ANYWHERE = ("map", "cast", "view", "total")  # of elements that are found wherever they are counted
+# Of elements that are found wherever they are counted.
+_ANYWHERE = ("map", "cast", "view", "total", "store")
 Order = tuple[int, ...]
 
 
@@ -23,7 +24,7 @@ def in_order_of_memory(group: Group, stored: Sequence[int]) -> Group:
     changes nothing."""
     if group.holds or any(d.kind not in _ANYWHERE for d in group.definitions):
         return group
-    inside = _not_behind_views(group, stored)
+    inside = not_behind_views(group, stored)
     rank = max((len(group.forms[n].shape) for n in inside), default=0)
     arrays = [n for n in inside if n in stored or n not in group.made]
     orders = Counter(
@@ -35,17 +36,22 @@ def in_order_of_memory(group: Group, stored: Sequence[int]) -> Group:
     if order == tuple(sorted(order)):
         return group
     order = (*(dim for dim in range(rank) if dim not in order), *order)
+    found = in_order(group, inside, order)
+    return found if found.fits(stored) else group
+
+
+def in_order(group: Group, inside: Sequence[int], order: Order) -> Group:
+    """A group of which some values have their dims in another order."""
     forms = list(group.forms)
     for n in inside:
         forms[n] = forms[n]._replace(
             shape=_moved(forms[n].shape, 1, order), strides=_moved(forms[n].strides, 0, order)
         )
     definitions = [_in_order(d, order) if d.result in inside else d for d in group.definitions]
-    found = Group(definitions, group.rows, forms, group.roots)
-    return found if found.fits(stored) else group
+    return Group(definitions, group.rows, forms, group.roots)
 
 
-def _not_behind_views(group: Group, stored: Sequence[int]) -> list[int]:
+def not_behind_views(group: Group, stored: Sequence[int]) -> list[int]:
     """The arrays whose elements are asked for in the places of what is stored; none if one of them
     is asked for through a view too."""
     asked: dict[tuple[int, bool], None] = {}  # (value, whether behind a view)

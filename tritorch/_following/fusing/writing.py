@@ -14,7 +14,14 @@ from tritorch._following.fusing import spaces
 from tritorch._following.fusing.definitions import Definition
 from tritorch._following.fusing.elements import Elements
 from tritorch._following.fusing.groups import Group
-from tritorch._following.fusing.words import ADDED, Written, held, identity, type_text
+from tritorch._following.fusing.words import (
+    ADDED,
+    Written,
+    held,
+    identity,
+    number_text,
+    type_text,
+)
 
 
 def ending(group: Group, read: set[int], product: int, result: int, exact: bool) -> Written:
@@ -25,6 +32,11 @@ def ending(group: Group, read: set[int], product: int, result: int, exact: bool)
     return Source(group, exact, product).ending(read, result)
 
 
+def beginning(group: Group, operand: int, exact: bool) -> Written:
+    """What computes an operand of a product, for its kernel: `First` of `gpu/matmul.py`."""
+    return Source(group, exact, tiled=True).beginning(operand)
+
+
 class Source(Elements):
     """The lines of a kernel, as they are written."""
 
@@ -32,6 +44,9 @@ class Source(Elements):
         group = self.group
         sums = [n for n in outputs if group.made[n].kind in ("column", "total")]
         stores = [n for n in outputs if n not in sums]
+        if group.targets:  # all is read before something is overwritten
+            for number in stores:
+                self.computed(group.made[number], self.place)
         for i, number in enumerate(stores):
             self.stored(group.made[number], f"y{i}_ptr")
         for i, number in enumerate(sums):
@@ -42,7 +57,7 @@ class Source(Elements):
                 continue
             self.function("column_sum", "fused")
             mask = self.place.row_mask or "None"
-            self.add(f"sum{i} += column_sum({tile}, {mask})")
+            self.add(f"sum{i} += {self.function('whole_row', 'fused')}({tile}, {mask}, 0)")
         return self._assembled(stores, sums)
 
     def joined(self, d: Definition, part: str, tile: str, mask: str) -> str:
@@ -60,11 +75,9 @@ class Source(Elements):
         beside += [self.product] if self.product in read else []
         for i, number in enumerate(beside):
             if number == self.product:
-                self.add(
-                    f"tl.store(y{i}_ptr + row * {group.columns} + col, "
-                    f"convert(acc, {type_text(self.forms[number].dtype)}), "
-                    "mask=row_mask & col_mask)"
-                )
+                at = self.place_in(f"y{i}_ptr", number)
+                kind = type_text(self.forms[number].dtype)
+                self.add(f"tl.store({at}, convert(acc, {kind}), mask=row_mask & col_mask)")
                 self.function("convert", "copy")
             else:
                 self.stored(group.made[number], f"y{i}_ptr")
@@ -73,15 +86,33 @@ class Source(Elements):
         pointers = [*self.arrays.values(), *(f"y{i}_ptr" for i in range(len(beside)))]
         head = [f"{name} = extra[{10 + i}]" for i, name in enumerate(pointers)]
         lines = "\n".join(f"    {line}" for line in (*head, *self.lines, f"return {made}"))
-        name = self._name()
+        name = self.named()
         # `ROW` and `COL` are put in their order by who launches it.
         parameters = "acc, ROW, COL, ROW_mask, COL_mask, extra" if pointers else "acc"
         source = _ENDING.format(
-            imports=self._imports(), name=name, parameters=parameters, lines=lines
+            imports=self.imports(), name=name, parameters=parameters, lines=lines
         )
         return Written(
             source, name, tuple(self.arrays), tuple(self.read), tuple(self.numbers),
             (result, *beside), (), self.marks,
+        )  # fmt: skip
+
+    def beginning(self, operand: int) -> Written:
+        """A function of a place in the operand."""
+        d = self.group.made[operand]
+        kind, word = self.forms[operand].dtype, self.computed(d, self.place)
+        self.function("convert", "copy")
+        made = f"convert({word.text}, {type_text(kind)})"
+        self.add(f"return tl.where(row_mask & col_mask, {made}, {number_text(0, kind)})")
+        head = [f"{name} = given[{i}]" for i, name in enumerate(self.arrays.values())]
+        name = self.named("first")
+        source = _ENDING.format(
+            imports=self.imports(), name=name, parameters="ROW, COL, ROW_mask, COL_mask, given",
+            lines="\n".join(f"    {line}" for line in (*head, *self.lines)),
+        )  # fmt: skip
+        return Written(
+            source, name, tuple(self.arrays), tuple(self.read), tuple(self.numbers), (operand,), (),
+            self.marks,
         )  # fmt: skip
 
     def stored(self, d: Definition, pointer: str) -> None:
@@ -104,7 +135,7 @@ class Source(Elements):
             mask = "at < 1"
         at = " + ".join(terms)
         if self.product >= 0:  # a block of the product's shape, even of one row or column
-            at = f"{pointer} + row * {self.group.columns} + col"
+            at = self.place_in(pointer, d.result)
             mask = self.masked(place, True, True)
         elif len(terms) == 1:  # one element: a block of it
             at = f"{at} + tl.zeros([1, 1], tl.int32)" if self.tiled else f"{at} + at"
@@ -112,12 +143,23 @@ class Source(Elements):
         self.function("convert", "copy")
         self.add(f"tl.store({at}, convert({word.text}, {type_text(form.dtype)}){options})")
 
-    def _name(self) -> str:
+    def place_in(self, pointer: str, number: int) -> str:
+        """The text of a block of places in an array of a product's rows and columns."""
+        form = self.forms[number]
+        found = spaces.outside(form.shape, form.strides, form.shape, self.group.rows)
+        assert found is not None
+        walks = zip(found, ("row", "col"))
+        return " + ".join([pointer, *(f"{at} * 0" if walk.is_still else walk.at(at)
+                                      for walk, at in walks)])  # fmt: skip
+
+    def named(self, stem: str = "fused") -> str:
+        """The kernel's name, of the operators that it computes."""
         given = [d.name.strip("_") for d in self.group.definitions if d.kind != "view"]
         joined = "_".join(dict.fromkeys(given))[:60].rstrip("_")
-        return f"fused_{joined}"
+        return f"{stem}_{joined}"
 
-    def _imports(self) -> str:
+    def imports(self) -> str:
+        """The lines by which it has the functions of kernels/."""
         return "".join(
             f"from tritorch.kernels.{file} import {', '.join(sorted(used))}\n"
             for file, used in sorted(self.used.items())
@@ -137,7 +179,7 @@ class Source(Elements):
         if not sums:
             return [*head, "block = tl.program_id(0)", *own, *self.lines]
         head += [
-            f"sum{i} = tl.zeros([1, WIDTH], {type_text(held(self.group.made[n].dtype))})"
+            f"sum{i} = tl.zeros([ROWS, WIDTH], {type_text(held(self.group.made[n].dtype))})"
             for i, n in enumerate(sums)
         ]
         head.append(f"for block in range(tl.program_id(0), {rows} // ROWS + "
@@ -145,7 +187,8 @@ class Source(Elements):
         return [
             *head,
             *(f"    {line}" for line in (*own, *self.lines)),
-            *(f"tl.store(sum{i}_ptr + tl.program_id(0) * {cols} + col, sum{i}, mask=col_mask)"
+            *(f"tl.store(sum{i}_ptr + tl.program_id(0) * {cols} + col, column_sum(sum{i}), "
+              "mask=col_mask)"
               for i in range(len(sums))),
         ]  # fmt: skip
 
@@ -174,11 +217,11 @@ class Source(Elements):
         parameters += ["flag_ptr", "launch"] if self.marks else []
         constants = ("ROWS", "WIDTH") if self.tiled else ("BLOCK",)
         parameters += [f"{name}: tl.constexpr" for name in constants]
-        name = self._name()
+        name = self.named()
         free = [*self.numbers.values(), *(["launch"] if self.marks else [])]
         decorator = f"@triton.jit(do_not_specialize={free})" if free else "@triton.jit"
         source = _TEMPLATE.format(
-            imports=self._imports(), decorator=decorator, name=name,
+            imports=self.imports(), decorator=decorator, name=name,
             parameters=",\n".join(f"    {p}" for p in parameters),
             lines="\n".join(f"    {line}" for line in body),
         )  # fmt: skip

@@ -444,7 +444,9 @@ class Backward:
             forms = self.varying.begin(values, self.forms, numbers)
             calls = [plans.checked(call, values, forms) for call in self.calls]
             known, given = self.varying.fixed(forms), self.inputs
-            calls = improved(calls, known, given, self.kept, self.making.fusing)
+            calls = improved(
+                calls, known, given, self.kept, self.making.fusing, (), not self.making.graphs
+            )
             program, places = plans.ordered(
                 calls, self.inputs, self.kept, self.varying, self.making.graphs
             )

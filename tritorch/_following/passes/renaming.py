@@ -43,7 +43,7 @@ def renamed(
             others = sharing[memory[number]]
             shown = any(first.get(n, -1) < i for n in others if n != number)  # views of it, before
             alone = number in made and number not in fixed
-            if alone and not shown and _is_plain(note, forms):
+            if alone and not shown and is_plain(note, forms):
                 after = names.get(number, number)
                 names[number] = len(forms)
                 forms.append(forms[number])
@@ -68,7 +68,7 @@ def _named(note: Note, names: Mapping[int, int]) -> Note:
     )
 
 
-def _is_plain(note: Note, forms: Sequence[Form]) -> bool:
+def is_plain(note: Note, forms: Sequence[Form]) -> bool:
     """Whether a call in place computes what the plain call gives, and lies as that does."""
     op = note.op
     if not isinstance(op, Pointwise) or len(note.results) != 1 or type(note.inputs[0]) is not Value:
