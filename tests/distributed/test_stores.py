@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -117,11 +118,10 @@ def test_files_are_shared(tmp_path):
 
 def test_it_listens_at_one_interface_only():
     server = dist.TCPStore("127.0.0.1", 0, is_master=True)
-    listening = [line.split() for line in open("/proc/net/tcp").read().splitlines()[1:]]
-    ports = [
-        row[1] for row in listening if row[3] == "0A" and row[1].endswith(f"{server.port:04X}")
-    ]
-    assert ports == [f"0100007F:{server.port:04X}"]
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    listening = [row[1] for row in sockets if row[3] == "0A"]
+    port = f"{server.port:04X}"
+    assert [place for place in listening if place.endswith(port)] == [f"0100007F:{port}"]
     with pytest.raises(dist.DistNetworkError, match="TRITORCH_STORE_INTERFACE"):
         dist.TCPStore("192.0.2.1", 0, is_master=True)
 

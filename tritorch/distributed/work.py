@@ -51,7 +51,8 @@ class Work:
         raise RuntimeError("sourceRank() may only be called on work objects that correspond to a "
                            "recv or recv-from-any call.")  # fmt: skip
 
-    _source_rank = source_rank
+    def _source_rank(self) -> int:
+        return self.source_rank()
 
     def get_future(self) -> Future[Any]:
         """A future of what `result` gives."""
@@ -114,8 +115,6 @@ class TaskWork(Work):
         if self._task.source < 0:
             return super().source_rank()
         return int(self._task.source)
-
-    _source_rank = source_rank
 
     def get_future(self) -> Future[Any]:
         future: Future[Any] = Future()
