@@ -133,14 +133,20 @@ void bind_stores(nb::module_& m) {
                      return nb::make_tuple(address.host, address.port);
                    })
       .def("stop", &StoreServer::stop, nb::call_guard<nb::gil_scoped_release>());
-  m.def("sha256", [](nb::bytes message) {
-    const std::string out = sha256(text(message));
-    return nb::bytes(out.data(), out.size());
-  });
-  m.def("hmac", [](nb::bytes secret, nb::bytes message) {
-    const std::string out = hmac(text(secret), text(message));
-    return nb::bytes(out.data(), out.size());
-  });
+  m.def(
+      "sha256",
+      [](nb::bytes message) {
+        const std::string out = sha256(text(message));
+        return nb::bytes(out.data(), out.size());
+      },
+      "message"_a);
+  m.def(
+      "hmac",
+      [](nb::bytes secret, nb::bytes message) {
+        const std::string out = hmac(text(secret), text(message));
+        return nb::bytes(out.data(), out.size());
+      },
+      "secret"_a, "message"_a);
 }
 
 std::vector<Piece> pieces(nb::list list) {

@@ -35,7 +35,7 @@ class Board {
   ~Board();
   Board(const Board&) = delete;
 
-  static constexpr std::size_t kBuffer = std::size_t{512} << 10;
+  static constexpr std::size_t kBuffer = std::size_t{1} << 20;
 
   // A member's buffer of the coming round, and of the one in which all have arrived.
   char* writable(int rank) const;
