@@ -81,7 +81,7 @@ std::shared_ptr<Task> Group::submit(Operation operation, std::uint64_t sequence,
     if (!wait || running_ || !queue_.empty()) {
       queue_.push_back({std::move(operation), sequence, task});
       if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
-      changed_.notify_all();
+      changed_->notify_all();
       return task;
     }
     running_ = true;
@@ -89,7 +89,7 @@ std::shared_ptr<Task> Group::submit(Operation operation, std::uint64_t sequence,
   const auto leave = [this] {
     const std::lock_guard lock(mutex_);
     running_ = false;
-    changed_.notify_all();
+    changed_->notify_all();
   };
   try {
     run(operation, sequence, *task);
@@ -102,9 +102,9 @@ std::shared_ptr<Task> Group::submit(Operation operation, std::uint64_t sequence,
 }
 
 void Group::work() {
-  std::unique_lock lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return !running_ && (stopped_ || !queue_.empty()); });
+    changed_->wait(lock, [&] { return !running_ && (stopped_ || !queue_.empty()); });
     if (queue_.empty()) return;
     Queued next = std::move(queue_.front());
     queue_.pop_front();
@@ -113,11 +113,12 @@ void Group::work() {
     run(next.operation, next.sequence, *next.task);
     lock.lock();
     running_ = false;
-    changed_.notify_all();
+    changed_->notify_all();
   }
 }
 
 void Group::give_up(const std::string& reason) {
+  if (process_ != getpid()) return;  // a forked child is no member
   {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = Failure{Trouble::lost, reason, {}};
@@ -131,7 +132,7 @@ void Group::stop() {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
     stopped_ = true;
-    changed_.notify_all();
+    changed_->notify_all();
   }
   if (thread_.joinable()) {
     if (process_ == getpid())

@@ -5,12 +5,11 @@
 // group: its members are at different places of it, and all later ones say why.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "distributed/fork_condition.h"
 #include "distributed/messages.h"
 #include "distributed/operation.h"
 #include "distributed/task.h"
@@ -47,8 +46,8 @@ class Group {
   int rank_, size_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Messages> messages_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  ForkMutex mutex_;
+  ForkCondition changed_;
   std::deque<Queued> queue_;
   bool running_ = false, stopped_ = false;
   std::optional<Failure> failure_;

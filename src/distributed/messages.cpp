@@ -40,7 +40,7 @@ void Messages::stop() {
 std::shared_ptr<Task> Messages::begin(
     const std::function<void(const std::shared_ptr<Task>&)>& add) {
   auto task = std::make_shared<Task>();
-  if (stopped_) {
+  if (stopped_ || process_ != getpid()) {
     task->finish(Failure{Trouble::lost, "the group was ended", {}});
     return task;
   }
@@ -286,7 +286,7 @@ void Messages::expire() {
 }
 
 void Messages::fail_all(const Failure& failure) {
-  std::unique_lock lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   for (Peer& peer : peers_) {
     for (Send& each : peer.sends) end(each.task, failure);
     peer.sends.clear();

@@ -11,13 +11,13 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "distributed/operation.h"
 #include "distributed/sockets.h"
 #include "distributed/task.h"
+#include "driver/fork.h"
 
 namespace tritorch::distributed {
 
@@ -88,7 +88,7 @@ class Messages {
   std::list<Receive> asked_;
   // Tasks that are over; the thread tells them, or who has ended it.
   std::vector<std::pair<std::shared_ptr<Task>, std::optional<Failure>>> ended_;
-  std::mutex mutex_;
+  ForkMutex mutex_;
   Descriptor wake_;
   std::atomic<bool> stopped_{false};
   std::thread thread_;

@@ -15,10 +15,10 @@ namespace tritorch::distributed {
 //   broadcast 0 -> 1 (the root's is sent), all_reduce 1 -> 1, reduce 1 -> 1 (at the root),
 //   all_gather 1 -> n, gather 1 -> n (at the root), scatter n (at the root) -> 1,
 //   reduce_scatter n -> 1, all_to_all n -> n (of any sizes), barrier 0 -> 0.
-#define TRITORCH_COLLECTIVES(X)                                                              \
-  X(broadcast)                                                                               \
-  X(all_reduce) X(reduce) X(all_gather) X(gather) X(scatter) X(reduce_scatter) X(all_to_all) \
-      X(barrier)
+#define TRITORCH_COLLECTIVES(X) \
+  X(broadcast)                  \
+  X(all_reduce)                 \
+  X(reduce) X(all_gather) X(gather) X(scatter) X(reduce_scatter) X(all_to_all) X(barrier)
 #define TRITORCH_ENUMERATOR(name) name,
 enum class Kind : std::uint8_t { TRITORCH_COLLECTIVES(TRITORCH_ENUMERATOR) count };
 #undef TRITORCH_ENUMERATOR

@@ -13,10 +13,11 @@
 
 namespace tritorch::distributed {
 
-#define TRITORCH_STORE_OPERATIONS(X)                                                      \
-  X(hello)                                                                                \
-  X(prove) X(set) X(get) X(wait) X(add) X(compare_set) X(check) X(delete_key) X(num_keys) \
-      X(append) X(multi_get) X(multi_set) X(queue_push) X(queue_pop) X(queue_len) X(list_keys)
+#define TRITORCH_STORE_OPERATIONS(X)                                                       \
+  X(hello)                                                                                 \
+  X(prove)                                                                                 \
+  X(set) X(get) X(wait) X(add) X(compare_set) X(check) X(delete_key) X(num_keys) X(append) \
+      X(multi_get) X(multi_set) X(queue_push) X(queue_pop) X(queue_len) X(list_keys)
 #define TRITORCH_ENUMERATOR(name) name,
 enum class StoreOp : std::uint8_t { TRITORCH_STORE_OPERATIONS(TRITORCH_ENUMERATOR) count };
 #undef TRITORCH_ENUMERATOR

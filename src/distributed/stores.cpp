@@ -26,15 +26,15 @@ Deadline deadline_of(const StoreRequest& request) {
 
 StoreReply HashEngine::call(const StoreRequest& request) {
   const Deadline deadline = deadline_of(request);
-  std::unique_lock lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   std::string missing;
   for (;;) {
     if (auto reply = table_.apply(request, missing)) {
-      if (StoreTable::changes(request.op)) changed_.notify_all();
+      if (StoreTable::changes(request.op)) changed_->notify_all();
       return *reply;
     }
     if (deadline.over()) return {StoreStatus::timed_out, 0, {}};
-    changed_.wait_for(lock, std::chrono::milliseconds(deadline.slice()));
+    changed_->wait_for(lock, std::chrono::milliseconds(deadline.slice()));
     lock.unlock();
     look_for_interrupts();
     lock.lock();

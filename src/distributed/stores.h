@@ -1,12 +1,11 @@
 // The stores themselves, all with one call: a request, and its reply.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "distributed/fork_condition.h"
 #include "distributed/sockets.h"
 #include "distributed/store_table.h"
 
@@ -24,8 +23,8 @@ class HashEngine : public StoreEngine {
   StoreReply call(const StoreRequest& request) override;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  ForkMutex mutex_;
+  ForkCondition changed_;
   StoreTable table_;
 };
 
@@ -39,7 +38,7 @@ class FileEngine : public StoreEngine {
  private:
   std::optional<StoreReply> attempt(const StoreRequest& request);
   void read_new(int fd);
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::string path_;
   std::size_t read_ = 0;
   StoreTable table_;
@@ -55,7 +54,7 @@ class ClientEngine : public StoreEngine {
  private:
   Descriptor connect(const Deadline& deadline);
   StoreReply exchange(int fd, const StoreRequest& request, const Deadline& deadline);
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::vector<Descriptor> idle_;
   int process_;
   std::string host_, secret_;

@@ -92,7 +92,8 @@ except torch.distributed.DistStoreError:
 except (torch.onnx.OnnxExporterError, ValueError) as error:
     assert str(error) == "mine"
 def reduce(
-    x, op=torch.distributed.fsdp.ShardingStrategy.FULL_SHARD, group: "torch.distributed.ProcessGroup" = None
+    x, op=torch.distributed.fsdp.ShardingStrategy.FULL_SHARD,
+    group: "torch.distributed.ProcessGroup" = None
 ): ...
 assert "ShardingStrategy.FULL_SHARD" in repr(reduce.__defaults__[0])
 
