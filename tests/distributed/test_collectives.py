@@ -17,7 +17,7 @@ def test_collectives_over_sockets(size):
 
 @pytest.mark.parametrize("algorithm", ["direct", "halving", "tree", "ring"])
 def test_each_algorithm_of_all_reduce(algorithm):
-    exactness = "exact" if algorithm == "direct" else "loose"
+    exactness = "direct" if algorithm == "direct" else "loose"
     Ranks(
         "collectives_program.py", 4, exactness, "reductions",
         TRITORCH_GLOO_TRANSPORT="tcp", TRITORCH_GLOO_ALL_REDUCE=algorithm,
