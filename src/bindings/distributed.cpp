@@ -103,7 +103,7 @@ std::string text(nb::bytes bytes) { return {bytes.c_str(), bytes.size()}; }
 void bind_stores(nb::module_& m) {
   nb::dict operations;
 #define TRITORCH_ENTRY(name) operations[#name] = static_cast<int>(StoreOp::name);
-  TRITORCH_STORE_OPERATIONS(TRITORCH_ENTRY)
+  TRITORCH_STORE_OPS(TRITORCH_ENTRY)
 #undef TRITORCH_ENTRY
   m.attr("store_operations") = operations;
   nb::class_<StoreEngine>(m, "StoreEngine")

@@ -13,13 +13,13 @@
 
 namespace tritorch::distributed {
 
-#define TRITORCH_STORE_OPERATIONS(X)                                                       \
-  X(hello)                                                                                 \
-  X(prove)                                                                                 \
-  X(set) X(get) X(wait) X(add) X(compare_set) X(check) X(delete_key) X(num_keys) X(append) \
-      X(multi_get) X(multi_set) X(queue_push) X(queue_pop) X(queue_len) X(list_keys)
+#define TRITORCH_STORE_KEYS(X) X(set) X(get) X(wait) X(add) X(compare_set) X(check) X(delete_key)
+#define TRITORCH_STORE_LISTS(X) X(num_keys) X(append) X(multi_get) X(multi_set) X(list_keys)
+#define TRITORCH_STORE_QUEUES(X) X(queue_push) X(queue_pop) X(queue_len)
+#define TRITORCH_STORE_ASKED(X) TRITORCH_STORE_LISTS(X) TRITORCH_STORE_QUEUES(X)
+#define TRITORCH_STORE_OPS(X) X(hello) X(prove) TRITORCH_STORE_KEYS(X) TRITORCH_STORE_ASKED(X)
 #define TRITORCH_ENUMERATOR(name) name,
-enum class StoreOp : std::uint8_t { TRITORCH_STORE_OPERATIONS(TRITORCH_ENUMERATOR) count };
+enum class StoreOp : std::uint8_t { TRITORCH_STORE_OPS(TRITORCH_ENUMERATOR) count };
 #undef TRITORCH_ENUMERATOR
 
 struct StoreRequest {
