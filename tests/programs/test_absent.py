@@ -92,9 +92,10 @@ except torch.distributed.DistStoreError:
 except (torch.onnx.OnnxExporterError, ValueError) as error:
     assert str(error) == "mine"
 def reduce(
-    x, op=torch.distributed.ReduceOp.SUM, group: "torch.distributed.ProcessGroup" = None
+    x, op=torch.distributed.fsdp.ShardingStrategy.FULL_SHARD,
+    group: "torch.distributed.ProcessGroup" = None
 ): ...
-assert "torch.distributed.ReduceOp.SUM" in repr(reduce.__defaults__[0])
+assert "ShardingStrategy.FULL_SHARD" in repr(reduce.__defaults__[0])
 
 # What asks for what is not there is told so; what PyTorch counts has its number.
 import torch.distributed.rpc, torch.onnx._flags
