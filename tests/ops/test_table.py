@@ -22,7 +22,7 @@ ELSEWHERE = {
 }  # fmt: skip
 
 # docs/operators.md: besides complex numbers, what goes through the host.
-ON_HOST = {"fft", "linalg", "triangular"}  # families
+ON_HOST = {"linalg", "triangular"}  # families
 
 
 def call(case: Case, tensors: list, device: str = "cpu"):

@@ -6,8 +6,6 @@ import functools
 import math
 from typing import Any
 
-import numpy as np
-
 from tritorch import _C
 from tritorch._triton import sources
 from tritorch._triton.kernel import kernel
@@ -15,7 +13,6 @@ from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype
 from tritorch.gpu import pointwise
-from tritorch.gpu.arrays import from_numpy
 from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, reach
 
 Array = _C.Array
@@ -32,11 +29,16 @@ def computes(name: Any, operands: int) -> bool:
 
 
 def _as_array(value: Any, compute: dtype, index: int) -> Array:
-    """A number as an array of one element."""
+    """A number as an array of one element, filled on the device: a graph may do that."""
     if type(value) is Array:
         return value
-    kind = compute if isinstance(value, complex) else compute.to_real()
-    return from_numpy(np.asarray(value).astype(kind.numpy), index)
+    if not isinstance(value, complex):
+        return _C.empty((), compute.to_real(), index).fill_(value)
+    out = _C.empty((), compute, index)
+    parts = pairs(out)
+    parts[0].fill_(value.real)
+    parts[1].fill_(value.imag)
+    return out
 
 
 def call(
