@@ -24,21 +24,16 @@ def _function(name: str) -> Any:
 
 
 def computes(name: Any, operands: int) -> bool:
-    """Whether a kernel does: kernels/complex.py has the functions, of up to three operands."""
-    return _function(name) is not None and operands <= 3
+    """Whether a kernel does: kernels/complex.py has the functions, of up to four operands."""
+    return _function(name) is not None and operands <= 4
 
 
 def _as_array(value: Any, compute: dtype, index: int) -> Array:
     """A number as an array of one element, filled on the device: a graph may do that."""
     if type(value) is Array:
         return value
-    if not isinstance(value, complex):
-        return _C.empty((), compute.to_real(), index).fill_(value)
-    out = _C.empty((), compute, index)
-    parts = pairs(out)
-    parts[0].fill_(value.real)
-    parts[1].fill_(value.imag)
-    return out
+    kind = compute if isinstance(value, complex) else compute.to_real()
+    return _C.empty((), kind, index).fill_(value)
 
 
 def call(
@@ -67,7 +62,7 @@ def call(
     dims, all_strides = pointwise.launch_layout(shape, strides)
     wide = max(n, *(reach(dims, s) for s in all_strides)) > INT32_MAX
     block, warps = block_size(n)
-    names = ("A_PAIR", "B_PAIR", "C_PAIR")[: len(arguments)]
+    names = ("A_PAIR", "B_PAIR", "C_PAIR", "D_PAIR")[: len(arguments)]
     kernel("complex", f"map{len(arguments)}")(
         (-(-n // block),), *values, n, dims, *all_strides, OP=_function(name),
         COMPUTE=pointwise.triton_type(compute.to_real()), **dict(zip(names, flags)),
