@@ -22,7 +22,8 @@ def scan(kind, size, combine, identity, rows, cols, totals=False):
     types |= dict.fromkeys(("row_shape", "x_row_strides", "y_row_strides"), (size,))
     constants = {"COMBINE": combine, "IDENTITY": identity, "TOTALS": totals, "ROW_DIMS": 1,
                  "ACC": tl.float32 if kind == "fp32" else tl.float64, "HAS_CARRY": not totals,
-                 "WIDE": size == "i64", "BLOCK_ROWS": rows, "BLOCK_COLS": cols, "num_warps": 8}  # fmt: skip
+                 "WIDE": size == "i64", "BLOCK_ROWS": rows, "BLOCK_COLS": cols,
+                 "num_warps": 8}  # fmt: skip
     if totals:
         types.pop("carry_ptr")
         constants["carry_ptr"] = None

@@ -100,8 +100,9 @@ def test_ranges(n, kind):
 def test_ranges_and_numbers_beside_arrays_are_captured():
     z = torch.tensor(numbers(5)).cuda()
     graph = torch.cuda.CUDAGraph()
-    run = lambda: (z * (2 + 1j) + torch.eye(5, device="cuda")) @ torch.linspace(
-        0, 1j, 5, device="cuda", dtype=torch.complex128
+    run = lambda: (
+        (z * (2 + 1j) + torch.eye(5, device="cuda"))
+        @ torch.linspace(0, 1j, 5, device="cuda", dtype=torch.complex128)
     )
     want = run()
     with torch.cuda.graph(graph):
