@@ -6,7 +6,7 @@ SIZES = {"jacobi_svd": ("n_rows", "n_cols"), "jacobi_eigh": ("n",)}
 def variant(name, kind, half, warps):
     types = {"a_ptr": f"*{kind}", "v_ptr": f"*{kind}", "eps": "i64"}
     types |= dict.fromkeys(SIZES[name], "i32")
-    return types, {"BLOCK": 32, "HALF": half, "SWEEPS": 20, "num_warps": warps}
+    return types, {"BLOCK": 32 if kind == "fp32" else 16, "HALF": half, "SWEEPS": 20, "num_warps": warps, "maxnreg": 128}
 
 
 VARIANTS = {
@@ -14,7 +14,7 @@ VARIANTS = {
         variant(name, "fp32", 64, 8),
         variant(name, "fp64", 64, 16),
         variant(name, "fp32", 2, 4),
-        variant(name, "fp64", 16, 8),
+        variant(name, "fp64", 16, 4),
     ]
     for name in SIZES
 }

@@ -142,9 +142,8 @@ def solve(a: Array, b: Array, upper: bool, unit: bool) -> None:
 
 
 def _sweeps(n: int, kind: dtype) -> dict[str, int]:
-    warps = {True: 4, False: 8}[n <= 32]
-    return {"BLOCK": 32, "HALF": _power((n + 1) // 2, SMALL // 2), "SWEEPS": _SWEEPS,
-            "num_warps": warps if kind.itemsize == 4 else 2 * warps}  # fmt: skip
+    return {"BLOCK": 128 // kind.itemsize, "HALF": _power((n + 1) // 2, SMALL // 2),
+            "SWEEPS": _SWEEPS, "num_warps": 4 if n <= 32 else 2 * kind.itemsize, "maxnreg": 128}  # fmt: skip
 
 
 def rotate_columns(a: Array, v: Array) -> None:
