@@ -6,7 +6,7 @@ SIZES = {"jacobi_svd": ("n_rows", "n_cols"), "jacobi_eigh": ("n",)}
 def variant(name, kind, half, warps):
     types = {"a_ptr": f"*{kind}", "v_ptr": f"*{kind}", "eps": "i64"}
     types |= dict.fromkeys(SIZES[name], "i32")
-    return types, {"BLOCK": 32 if kind == "fp32" else 16, "HALF": half, "SWEEPS": 20, "num_warps": warps, "maxnreg": 128}
+    return types, {"BLOCK": 16, "HALF": half, "SWEEPS": 20, "num_warps": warps, "maxnreg": 128}
 
 
 VARIANTS = {

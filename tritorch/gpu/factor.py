@@ -142,8 +142,9 @@ def solve(a: Array, b: Array, upper: bool, unit: bool) -> None:
 
 
 def _sweeps(n: int, kind: dtype) -> dict[str, int]:
-    return {"BLOCK": 128 // kind.itemsize, "HALF": _power((n + 1) // 2, SMALL // 2),
-            "SWEEPS": _SWEEPS, "num_warps": 4 if n <= 32 else 2 * kind.itemsize, "maxnreg": 128}  # fmt: skip
+    return {"BLOCK": 16, "HALF": _power((n + 1) // 2, SMALL // 2),
+            "SWEEPS": _SWEEPS, "num_warps": 4 if n <= 32 else 2 * kind.itemsize,
+            "maxnreg": 128}  # fmt: skip
 
 
 def rotate_columns(a: Array, v: Array) -> None:
