@@ -83,6 +83,28 @@ def map3(
     store(y_ptr, strided(index, shape, y_strides, NDIM), mask, re, im, Y_PAIR)
 
 
+@triton.jit
+def map4(
+    a_ptr, b_ptr, c_ptr, d_ptr, y_ptr, n_elements, shape, a_strides, b_strides, c_strides,
+    d_strides, y_strides, OP: tl.constexpr, COMPUTE: tl.constexpr, A_PAIR: tl.constexpr,
+    B_PAIR: tl.constexpr, C_PAIR: tl.constexpr, D_PAIR: tl.constexpr, Y_PAIR: tl.constexpr,
+    NDIM: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """y = OP(a, b, c, d)."""
+    index, mask = block_offsets(n_elements, WIDE, BLOCK)
+    a = strided(index, shape, a_strides, NDIM)
+    b = strided(index, shape, b_strides, NDIM)
+    c = strided(index, shape, c_strides, NDIM)
+    d = strided(index, shape, d_strides, NDIM)
+    re, im = OP(
+        part(a_ptr, a, mask, COMPUTE, A_PAIR, False), part(a_ptr, a, mask, COMPUTE, A_PAIR, True),
+        part(b_ptr, b, mask, COMPUTE, B_PAIR, False), part(b_ptr, b, mask, COMPUTE, B_PAIR, True),
+        part(c_ptr, c, mask, COMPUTE, C_PAIR, False), part(c_ptr, c, mask, COMPUTE, C_PAIR, True),
+        part(d_ptr, d, mask, COMPUTE, D_PAIR, False), part(d_ptr, d, mask, COMPUTE, D_PAIR, True),
+    )  # fmt: skip
+    store(y_ptr, strided(index, shape, y_strides, NDIM), mask, re, im, Y_PAIR)
+
+
 # ---- functions ----------------------------------------------------------------------------------
 
 
@@ -312,3 +334,106 @@ def logical_xor(a, b, c, d):
 @triton.jit
 def where(a, b, c, d, e, f):
     return tl.where(a != 0, c, e), tl.where(a != 0, d, f)
+
+
+# ---- inverse functions (Kahan's, who says where they jump by signs of zeros) ---------------------
+
+
+@triton.jit
+def roots_beside(a, b):
+    """The roots of 1 - z and 1 + z."""
+    low, low_im = sqrt(1 - a, negated(b))
+    high, high_im = sqrt(1 + a, b)
+    return low, low_im, high, high_im
+
+
+@triton.jit
+def asin(a, b):
+    p, q, r, s = roots_beside(a, b)
+    return atan2(a, p * r - q * s), real.asinh(p * s - q * r)
+
+
+@triton.jit
+def acos(a, b):
+    p, q, r, s = roots_beside(a, b)
+    return 2 * atan2(p, r), real.asinh(r * q - s * p)
+
+
+@triton.jit
+def asinh(a, b):
+    re, im = asin(negated(b), a)
+    return im, negated(re)
+
+
+@triton.jit
+def acosh(a, b):
+    p, q = sqrt(a - 1, b)
+    r, s = sqrt(a + 1, b)
+    return real.asinh(p * r + q * s), 2 * atan2(q, r)
+
+
+@triton.jit
+def atanh(a, b):
+    """log((1 + z) / (1 - z)) / 2, where the magnitude's logarithm is near 0."""
+    x = tl.abs(a)
+    re = 0.25 * real.log1p(quotient(4 * x, (1 - x) * (1 - x) + b * b))
+    large = (x > 1e15) | (tl.abs(b) > 1e15)
+    angle = 0.5 * atan2(2 * b, (1 - x) * (1 + x) - b * b)
+    half = real.copysign(tl.full(a.shape, 1.57079632679489661923, a.dtype), b)
+    distance = hypot(a, b)
+    re = tl.where(large, quotient(quotient(x, distance), distance), re)
+    re = real.copysign(tl.where(distance == float("inf"), 0.0, re), a)
+    return re, tl.where(large, half, angle)
+
+
+@triton.jit
+def atan(a, b):
+    re, im = atanh(negated(b), a)
+    return im, negated(re)
+
+
+# ---- sinc, and of several operands ---------------------------------------------------------------
+
+
+@triton.jit
+def sinc(a, b):
+    zero = (a == 0) & (b == 0)
+    x = tl.where(zero, 1.0, a * 3.14159265358979323846)
+    y = b * 3.14159265358979323846
+    re, im = sin(x, y)
+    re, im = div(re, im, x, y)
+    return tl.where(zero, 1.0, re), tl.where(zero, 0.0, im)
+
+
+@triton.jit
+def lerp(a, b, c, d, u, v):
+    p, q = mul(u, v, c - a, d - b)
+    r, s = mul(1 - u, negated(v), c - a, d - b)
+    near = hypot(u, v) < 0.5
+    return tl.where(near, a + p, c - r), tl.where(near, b + q, d - s)
+
+
+@triton.jit
+def addcmul(a, b, c, d, e, f, u, v):
+    p, q = mul(u, v, c, d)
+    p, q = mul(p, q, e, f)
+    return a + p, b + q
+
+
+@triton.jit
+def addcdiv(a, b, c, d, e, f, u, v):
+    p, q = mul(u, v, c, d)
+    p, q = div(p, q, e, f)
+    return a + p, b + q
+
+
+@triton.jit
+def logaddexp(a, b, c, d):
+    """The one with the greater real part, and log(1 + exp) of how far the other is from it."""
+    swap = a < c
+    low, low_im = tl.where(swap, a, c), tl.where(swap, b, d)
+    high, high_im = tl.where(swap, c, a), tl.where(swap, d, b)
+    nothing = high == float("-inf")  # both are log(0)
+    re, im = exp(tl.where(nothing, 0.0, low - high), tl.where(nothing, 0.0, low_im - high_im))
+    re, im = log(1 + re, im)
+    return tl.where(nothing, high, high + re), tl.where(nothing, high_im, high_im + im)

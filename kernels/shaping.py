@@ -5,6 +5,7 @@ import triton.language as tl
 
 from .copy import convert
 from .pointwise import block_offsets, strided
+from .softmax import number
 
 
 @triton.jit
@@ -120,3 +121,18 @@ def arange(
     else:
         y = first + index.to(tl.int64) * by
     tl.store(y_ptr + index, convert(y, y_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit(do_not_specialize=["start", "end", "step"])
+def linspace(
+    y_ptr, n_elements, y_stride, start, end, step, WIDE: tl.constexpr, BLOCK: tl.constexpr
+):
+    """y[i] = start + i * step, from the middle on end - (n - 1 - i) * step; bits of float64."""
+    index, mask = block_offsets(n_elements, WIDE, BLOCK)
+    low = number(start, tl.float64)
+    high = number(end, tl.float64)
+    by = number(step, tl.float64)
+    i = index.to(tl.float64)
+    last = (n_elements - 1 - index).to(tl.float64)
+    y = tl.where(index < n_elements // 2, low + i * by, high - last * by)
+    tl.store(y_ptr + index * y_stride, convert(y, y_ptr.dtype.element_ty), mask=mask)

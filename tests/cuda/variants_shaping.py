@@ -8,7 +8,7 @@ import triton.language as tl
 from tritorch.kernels import complex as c, random as r
 
 PADS = {"n_elements": "i32", "n_in": "i32", "n_out": "i32", "before": "i32", "inner": "i32"}
-TEMPLATES = {"part", "store", "map1", "map2", "map3"}
+TEMPLATES = {"part", "store", "map1", "map2", "map3", "map4", "roots_beside"}
 
 
 def complex_cases(n):
@@ -17,7 +17,7 @@ def complex_cases(n):
             continue
         if name in TEMPLATES or len(inspect.signature(value.fn).parameters) != 2 * n:
             continue
-        letters = "abc"[:n]
+        letters = "abcd"[:n]
         types = {f"{x}_ptr": "*fp32" for x in letters} | {"y_ptr": "*fp32", "n_elements": "i32"}
         types |= {"shape": ("i32",), "y_strides": ("i32",)}
         types |= {f"{x}_strides": ("i32",) for x in letters}
@@ -53,6 +53,11 @@ VARIANTS = {
          {"COMPUTE": compute, "WIDE": False, "BLOCK": 1024})
         for kind, compute in (("fp32", tl.float32), ("i64", tl.int64), ("bf16", tl.float32))
     ],
+    ("shaping", "linspace"): [
+        ({"y_ptr": f"*{kind}", "n_elements": size, "y_stride": size, "start": "i64", "end": "i64",
+          "step": "i64"}, {"WIDE": size == "i64", "BLOCK": 1024})
+        for kind, size in (("fp32", "i32"), ("fp64", "i64"), ("i64", "i32"))
+    ],
     ("random", "draw"): [
         ({"y_ptr": y, "n_elements": "i32", "seed": "i64", "offset": "i64", "p": "i64",
           "q": "i64"},
@@ -77,4 +82,5 @@ VARIANTS = {
     ("complex", "map1"): list(complex_cases(1)),
     ("complex", "map2"): list(complex_cases(2)),
     ("complex", "map3"): list(complex_cases(3)),
+    ("complex", "map4"): list(complex_cases(4)),
 }  # fmt: skip

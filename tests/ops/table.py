@@ -389,12 +389,13 @@ CASES = [
     C("lu_solve adjoint", lambda a, b: torch.linalg.lu_solve(
         *torch.linalg.lu_factor(regular(a)), b, left=False, adjoint=True), [(3, 3), (2, 3)]),
     *(
-        C(f"svd {m}x{n}", lambda a: tuple(torch.linalg.svd(a, full_matrices=False)), [(m, n)],
+        C(f"svd {m}x{n}", lambda a: tuple(x.abs() for x in torch.linalg.svd(a, False)), [(m, n)],
           tolerance=1e-3) for m, n in ((3, 3), (4, 2), (2, 4))
     ),
     C("svdvals", torch.linalg.svdvals, [(2, 3, 4)],
       reference=lambda a: np.linalg.svd(a, compute_uv=False)),
-    C("eigh", lambda a: tuple(torch.linalg.eigh(a + a.mT)), [(2, 3, 3)], tolerance=1e-3),
+    C("eigh", lambda a: tuple(x.abs() for x in torch.linalg.eigh(a + a.mT)), [(2, 3, 3)],
+      tolerance=1e-3),
     C("eig", lambda a: tuple(x.abs() for x in torch.linalg.eig(regular(a))), [(3, 3)],
       tolerance=1e-3),
     C("pinv", torch.linalg.pinv, [(2, 4, 2)], reference=np.linalg.pinv),

@@ -120,10 +120,6 @@ def test_unique_over_blocks():
     compare("sorting", "unique_consecutive", np.sort(numbers((2100,), np.uint8)))
 
 
-def test_unique_complex():
-    compare("sorting", "unique", np.array([1j, 1, 1j, 2], np.complex64))
-
-
 @pytest.mark.parametrize("kind", KINDS[:-1])
 @pytest.mark.parametrize("right", [False, True])
 def test_searchsorted(kind, right):

@@ -66,7 +66,7 @@ def _loader() -> Callable[[cache.Entry, int], tuple[_C.Launcher, int, Any] | Non
 # Options of kernels of one pointwise operator: each operation rounds by itself, as on the CPU and
 # in kernels that are written for several operators in mode "exact".
 _ROUNDING = {"enable_fp_fusion": False}
-_ROUND = ("pointwise.map", "foreach.apply")
+_ROUND = ("pointwise.map", "foreach.apply", "shaping.linspace")
 
 
 class _Source:

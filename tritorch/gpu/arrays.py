@@ -357,15 +357,20 @@ def fill_(self: _C.Array, value: Any) -> _C.Array:
     if self.numel() == 0:
         return self
     element = np.array(bool(value) if self.dtype is bool_ else value).astype(self.dtype.numpy)
-    if not self.is_contiguous():
-        return copy_(self, element)
+    if not self.is_contiguous() or self.dtype is complex128:  # a graph may do that, too
+        if self.dtype.is_complex:
+            both = pairs(self)
+            fill_(both[..., 0], element.real)
+            fill_(both[..., 1], element.imag)
+        else:
+            one = fill_(_C.empty((), self.dtype, self.device_index), value)
+            _copy_same_device(self, one.expand(self.shape))
+        return self
     pattern = element.tobytes()
     for width in (1, 2, 4):  # the memory is filled by the driver when a short pattern repeats
         if pattern == pattern[:width] * (len(pattern) // width):
             _C.fill_dense(self, pattern[:width], _C.current_stream(self.device_index))
             return self
-    if self.dtype is complex128:
-        return copy_(self, from_numpy(element, self.device_index))
     n_elements = self.numel()
     block, warps = block_size(n_elements)
     kernel("copy", "fill")(

@@ -1,7 +1,7 @@
 """Functions that the GPU lacks: inputs are copied to the host, the CPU's function computes, results
 are copied back.
 
-`via_host` lists what has gone that way; docs/operators.md says which operators do.
+`via_host` lists what has gone that way; tests/ops/test_by_host.py says what may, and why.
 """
 
 from __future__ import annotations

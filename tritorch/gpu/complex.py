@@ -6,8 +6,6 @@ import functools
 import math
 from typing import Any
 
-import numpy as np
-
 from tritorch import _C
 from tritorch._triton import sources
 from tritorch._triton.kernel import kernel
@@ -15,7 +13,6 @@ from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype
 from tritorch.gpu import pointwise
-from tritorch.gpu.arrays import from_numpy
 from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, reach
 
 Array = _C.Array
@@ -27,16 +24,16 @@ def _function(name: str) -> Any:
 
 
 def computes(name: Any, operands: int) -> bool:
-    """Whether a kernel does: kernels/complex.py has the functions, of up to three operands."""
-    return _function(name) is not None and operands <= 3
+    """Whether a kernel does: kernels/complex.py has the functions, of up to four operands."""
+    return _function(name) is not None and operands <= 4
 
 
 def _as_array(value: Any, compute: dtype, index: int) -> Array:
-    """A number as an array of one element."""
+    """A number as an array of one element, filled on the device: a graph may do that."""
     if type(value) is Array:
         return value
     kind = compute if isinstance(value, complex) else compute.to_real()
-    return from_numpy(np.asarray(value).astype(kind.numpy), index)
+    return _C.empty((), kind, index).fill_(value)
 
 
 def call(
@@ -65,7 +62,7 @@ def call(
     dims, all_strides = pointwise.launch_layout(shape, strides)
     wide = max(n, *(reach(dims, s) for s in all_strides)) > INT32_MAX
     block, warps = block_size(n)
-    names = ("A_PAIR", "B_PAIR", "C_PAIR")[: len(arguments)]
+    names = ("A_PAIR", "B_PAIR", "C_PAIR", "D_PAIR")[: len(arguments)]
     kernel("complex", f"map{len(arguments)}")(
         (-(-n // block),), *values, n, dims, *all_strides, OP=_function(name),
         COMPUTE=pointwise.triton_type(compute.to_real()), **dict(zip(names, flags)),

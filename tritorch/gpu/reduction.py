@@ -17,9 +17,7 @@ from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.gpu import pointwise
-from tritorch.gpu.by_host import through_host
 from tritorch.gpu.layout import INT32_MAX, float_bits, reach
-from tritorch.host import reduction as on_cpu
 
 Array = _C.Array
 Dims = tuple[int, ...]
@@ -184,10 +182,25 @@ def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
 def prod(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The product over dims."""
     if dtype.is_complex:
-        return through_host("reduction.prod", _C.Quiet(on_cpu.prod))(x, dims, keepdim, dtype)
+        return _complex_prod(_to(x, dtype), dims, keepdim)
     if dtype is bool_:
         return all(x, dims, keepdim)
     return reduce(x, dims, keepdim, dtype, accumulator(dtype), "same", "times", 1)
+
+
+def _complex_prod(x: Array, dims: Dims, keepdim: bool) -> Array:
+    p = plan(x.shape, tuple(2 * stride for stride in x.strides), dims, keepdim)
+    y = _C.empty(p.shape, x.dtype, x.device_index)
+    if p.n_rows == 0:
+        return y
+    if p.n_cols == 0:
+        return y.fill_(1)
+    target = y if p.parts == 1 else _C.empty((p.n_rows, p.parts), x.dtype, x.device_index)
+    kernel("pairs", "product_of_columns")(
+        p.grid, pairs(x), pairs(target), p.n_rows, p.n_cols, p.segment, *p.layout,
+        ACC=pointwise.triton_type(x.dtype.to_real()), **(p.constants | {"num_warps": 8}),
+    )  # fmt: skip
+    return y if p.parts == 1 else _complex_prod(target, (1,), False).reshape(p.shape)
 
 
 def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
@@ -321,7 +334,7 @@ def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -
 def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
     """log(sum(exp(x))) over dims, without overflow."""
     if x.dtype.is_complex:
-        return through_host("reduction.logsumexp", _C.Quiet(on_cpu.logsumexp))(x, dims, keepdim)
+        return _complex_logsumexp(x, dims, keepdim)
     acc = accumulator(x.dtype)
     p = plan(x.shape, x.strides, dims, keepdim)
     y = _C.empty(p.shape, x.dtype, x.device_index)
@@ -343,3 +356,17 @@ def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
             PARTS=max(1 << (p.parts - 1).bit_length(), 2), num_warps=4,
         )  # fmt: skip
     return y
+
+
+def _complex_logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """Shifted by the greatest real part, where that is finite."""
+    kind, real = x.dtype, x.dtype.to_real()
+    if 0 in (x.shape[dim] for dim in dims):
+        return pointwise.call("log", (sum(x, dims, keepdim, kind),), kind, kind)
+    top = amax(pairs(x)[..., 0], dims, True)
+    finite = pointwise.call("isfinite", (top,), real, bool_)
+    top = pointwise.call("where", (finite, top, 0.0), real, real)
+    off = pointwise.call("exp", (pointwise.call("sub", (x, top), kind, kind),), kind, kind)
+    logs = pointwise.call("log", (sum(off, dims, True, kind),), kind, kind)
+    shape = plan(x.shape, x.strides, dims, keepdim).shape
+    return pointwise.call("add", (logs, top), kind, kind).reshape(shape)

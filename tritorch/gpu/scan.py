@@ -10,11 +10,9 @@ from tritorch._triton.kernel import kernel
 from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype, int64
-from tritorch.gpu.by_host import through_host
 from tritorch.gpu.layout import INT32_MAX, reach
 from tritorch.gpu.pointwise import triton_type
 from tritorch.gpu.reduction import _limit, accumulator, unpaired
-from tritorch.host import scan as on_cpu
 
 Array = _C.Array
 _PROGRAMS = 528  # fill a GPU: four on each of 132 multiprocessors
@@ -93,8 +91,28 @@ def _run(
     return y
 
 
-def _complex(name: str, x: Array, *rest: Any) -> Array:
-    return through_host(f"scan.{name}", _C.Quiet(getattr(on_cpu, name)))(x, *rest)
+def _run_pairs(x: Array, dim: int, combine: str, identity: float) -> Array:
+    """_run of complex numbers."""
+    y = _C.empty(x.shape, x.dtype, x.device_index)
+    if x.numel() == 0:
+        return y
+    n_cols = x.shape[dim]
+    p = plan(x.numel() // n_cols, n_cols, x.strides[dim] == 1 or x.ndim == 1)
+    x_stride, y_stride, shape, *rows = _layout(x, y, dim)
+    doubled = [tuple(2 * stride for stride in strides) for strides in rows]
+    layout = (2 * x_stride, 2 * y_stride, shape, *doubled)
+    how = {"COMBINE": function("pairs", combine), "IDENTITY": identity,
+           "ACC": triton_type(x.dtype.to_real())}  # fmt: skip
+    how |= _constants(p, layout, pairs(x), pairs(y)) | {"num_warps": 8}
+    launch, carry = kernel("pairs", "scan_pairs"), None
+    if p.parts > 1:
+        totals = _C.empty((p.n_rows, p.parts), x.dtype, x.device_index)
+        launch(p.grid, pairs(x), None, pairs(totals), p.n_rows, n_cols, p.segment, *layout,
+               TOTALS=True, HAS_CARRY=False, **how)  # fmt: skip
+        carry = pairs(_run_pairs(totals, 1, combine, identity))
+    launch(p.grid, pairs(x), carry, pairs(y), p.n_rows, n_cols, p.segment, *layout, TOTALS=False,
+           HAS_CARRY=carry is not None, **how)  # fmt: skip
+    return y
 
 
 def exclusive_sums(x: Array) -> None:
@@ -113,15 +131,15 @@ def cumsum(x: Array, dim: int, dtype: dtype) -> Array:
 
 def cumprod(x: Array, dim: int, dtype: dtype) -> Array:
     """The running product."""
-    if dtype.is_complex or x.dtype.is_complex:
-        return _complex("cumprod", x, dim, dtype)
+    if dtype.is_complex:
+        return _run_pairs(x.astype(dtype), dim, "times", 1.0)
     return _run(x, dim, dtype, "times", 1)
 
 
 def logcumsumexp(x: Array, dim: int) -> Array:
     """log(cumsum(exp(x))), without overflow."""
     if x.dtype.is_complex:
-        return _complex("logcumsumexp", x, dim)
+        return _run_pairs(x, dim, "log_plus", -math.inf)
     return _run(x, dim, x.dtype, "log_plus", -math.inf)
 
 

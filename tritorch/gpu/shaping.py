@@ -12,8 +12,8 @@ from tritorch._triton.kernel import kernel
 from tritorch.core import dtype as dtypes
 from tritorch.core.arrays import pairs
 from tritorch.core.dtype import dtype
-from tritorch.gpu.layout import INT32_MAX, block_size, reach
-from tritorch.gpu.pointwise import triton_type
+from tritorch.gpu.layout import INT32_MAX, block_size, float_bits, reach
+from tritorch.gpu.pointwise import call, triton_type
 from tritorch.gpu.reduction import accumulator
 
 Array = _C.Array
@@ -213,4 +213,45 @@ def arange(start: Any, step: Any, n: int, dtype: dtype, device: int) -> Array:
     floats = dtype.is_floating_point
     bits = lambda v: struct.unpack("<q", struct.pack("<d", float(v)))[0] if floats else int(v)
     _launch("arange", n, n > INT32_MAX, out, n, bits(start), bits(step), COMPUTE=triton_type(dtype))
+    return out
+
+
+def linspace(start: Any, end: Any, n: int, dtype: dtype, device: int) -> Array:
+    """n numbers from start to end."""
+    out = _C.empty((n,), dtype, device)
+    if n == 0:
+        return out
+    start, end = (start, start) if n == 1 else (start, end)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        start, end = int(start), int(end)
+    if not dtype.is_complex:
+        return _fill_line(out, float(start), float(end))
+    start, end, both = complex(start), complex(end), pairs(out)
+    _fill_line(both[:, 0], start.real, end.real)
+    _fill_line(both[:, 1], start.imag, end.imag)
+    return out
+
+
+def _fill_line(y: Array, start: float, end: float) -> Array:
+    n = y.shape[0]
+    step = (end - start) / max(n - 1, 1)
+    wide = n * y.strides[0] > INT32_MAX
+    bits = (float_bits(start), float_bits(end), float_bits(step))
+    _launch("linspace", n, wide, y, n, y.strides[0], *bits)
+    return y
+
+
+def logspace(start: Any, end: Any, n: int, base: float, dtype: dtype, device: int) -> Array:
+    """base to the power of n numbers from start to end."""
+    wide = dtypes.complex128 if dtype.is_complex else dtypes.float64
+    powers = linspace(start, end, n, wide, device)
+    number = complex(base) if dtype.is_complex else float(base)
+    return call("pow", (number, powers), wide, wide).astype(dtype)
+
+
+def eye(n: int, m: int, dtype: dtype, device: int) -> Array:
+    """The identity matrix."""
+    out = _C.empty((n, m), dtype, device).zero_()
+    if n and m:
+        out.as_strided((min(n, m),), (m + 1,), 0).fill_(1)
     return out

@@ -7,7 +7,6 @@ are merged; where a few elements of each row are wanted, blocks pass on only so 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,7 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64, from_numpy_dtype, int32, int64
 from tritorch.gpu import indexing, pointwise
-from tritorch.gpu.by_host import through_host
 from tritorch.gpu.layout import INT32_MAX, block_size, reach
-from tritorch.host import sorting as on_cpu
 
 Array = _C.Array
 _WIDE_KEYS = ("int64", "uint64", "float64")
@@ -223,15 +220,8 @@ def _runs(x: Array, order: Array | None) -> tuple[Array, Array, Array]:
     return values, inverse, pointwise.call("sub", (first[1:], first[:-1]), int64, int64)
 
 
-def _on_host(name: str, x: Array) -> Any:
-    """Complex numbers, which have no order that a GPU sorts by."""
-    return through_host(f"sorting.{name}", _C.Quiet(getattr(on_cpu, name)))(x)
-
-
 def unique(x: Array) -> tuple[Array, Array, Array]:
     """The different elements in order, where each came to, how often."""
-    if x.dtype.is_complex:
-        return _on_host("unique", x)
     _, order = sort_last(x)
     order = order.reshape((x.shape[0],))
     return _runs(indexing.gather(x, 0, order), order)
@@ -239,8 +229,6 @@ def unique(x: Array) -> tuple[Array, Array, Array]:
 
 def unique_consecutive(x: Array) -> tuple[Array, Array, Array]:
     """Runs of equal elements."""
-    if x.dtype.is_complex:
-        return _on_host("unique_consecutive", x)
     return _runs(x, None)
 
 

@@ -162,14 +162,18 @@ def _cholesky_of_any(x: Array) -> tuple[Array, int]:
 # ---- spectra -------------------------------------------------------------------------------------
 
 
-def _converged(name: str, x: Array, repeated: str, run: Any) -> Any:
-    """run(), with PyTorch's complaints."""
-    bad = np.asarray(~np.isfinite(x).all((-1, -2)))
+def require_finite(name: str, bad: Array) -> None:
+    """bad: which matrices are not."""
     if bad.any():
         raise LinAlgError(
             f"{name}: {element(bad)}The algorithm failed to converge because the input matrix "
             f"contained non-finite values."
         )
+
+
+def _converged(name: str, x: Array, repeated: str, run: Any) -> Any:
+    """run(), with PyTorch's complaints."""
+    require_finite(name, np.asarray(~np.isfinite(x).all((-1, -2))))
     try:
         return run()
     except np.linalg.LinAlgError:

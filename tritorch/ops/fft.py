@@ -1,7 +1,6 @@
 """Fourier transforms (torch.fft).
 
 Three records, each the other's gradient: complex to complex, real to (half of) complex, and back.
-On a GPU they go through the host.
 """
 
 from __future__ import annotations
@@ -320,7 +319,7 @@ def _declare() -> None:
             name, make = f"{stem}{suffix}", _over_many if suffix else _along_one
             function = make(name, run, not stem.startswith("i"))
             function.__name__ = function.__qualname__ = name
-            function.__doc__ = f"{what}{where}. On a GPU it goes through the host."
+            function.__doc__ = f"{what}{where}."
             wrapper = _checking_out(name, run is _real, function)
             wrapper.__name__, wrapper.__qualname__ = name, name
             wrapper.__doc__ = function.__doc__

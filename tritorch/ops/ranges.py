@@ -19,18 +19,23 @@ from tritorch.core.symbolic import SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_known, require_options, require_storage
 from tritorch.ops.factory import _check_shape, _finish, place
+from tritorch.ops.record.backends import backend
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.publishing import public
 
 
-def _by_host(shape: Callable[..., tuple[int, ...]], make: Callable[..., Any]) -> Callable[..., Any]:
+def _made(
+    shape: Callable[..., tuple[int, ...]], make: Callable[..., Any], on_gpu: str = ""
+) -> Callable[..., Any]:
     """The function that makes an ndarray, with a device as its last argument; nothing is made for
-    one without memory."""
+    one without memory.  on_gpu: the function of gpu/shaping.py, without which it is copied."""
 
     def made(*params: Any) -> Any:
         *values, where = params
         if where.backend == "meta":
             return MetaArray(shape(*values), values[-1], None, where)
+        if on_gpu and where.backend == "cuda":
+            return getattr(backend("gpu", "shaping"), on_gpu)(*values, where.index or 0)
         return arrays.move(make(*values), where)
 
     return made
@@ -235,7 +240,7 @@ def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]
 
 
 _linspace = Maker(
-    "linspace", "start end steps kind device", _by_host(lambda s, e, n, kind: (n,), _line),
+    "linspace", "start end steps kind device", _made(lambda s, e, n, kind: (n,), _line, "linspace"),
     schema="linspace(start, end, steps, dtype=kind, device=device)",
 )  # fmt: skip
 
@@ -250,7 +255,7 @@ def _powers(start: Any, end: Any, steps: int, base: float, kind: dtype) -> Any:
 
 _logspace = Maker(
     "logspace", "start end steps base kind device",
-    _by_host(lambda s, e, n, b, kind: (n,), _powers),
+    _made(lambda s, e, n, b, kind: (n,), _powers, "logspace"),
     schema="logspace(start, end, steps, base, dtype=kind, device=device)",
 )  # fmt: skip
 
@@ -277,7 +282,7 @@ def logspace(
 
 _eye = Maker(
     "eye", "n m kind device",
-    _by_host(lambda n, m, kind: (n, m), lambda n, m, kind: np.eye(n, m, dtype=kind.numpy)),
+    _made(lambda n, m, kind: (n, m), lambda n, m, kind: np.eye(n, m, dtype=kind.numpy), "eye"),
     schema="eye.m(n, m, dtype=kind, device=device)",
 )  # fmt: skip
 
@@ -301,7 +306,7 @@ def _tri_indices(name: str, rows: Any) -> None:
     make = lambda row, col, offset, kind: arrays.cast(np.stack(rows(row, offset, col)), kind)
     shape = lambda *values: make(*values).shape
     maker = Maker(
-        name, "row col offset kind device", _by_host(shape, make),
+        name, "row col offset kind device", _made(shape, make),
         schema=f"{name}(row, col, offset, dtype=kind, device=device)",
     )  # fmt: skip
 

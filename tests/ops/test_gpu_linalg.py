@@ -1,0 +1,238 @@
+"""Factorisations on the GPU: residuals, orthogonality, matrices that have none, empty ones."""
+
+import numpy as np
+import pytest
+
+import tritorch as torch
+from tritorch.cuda import from_numpy
+from tritorch.gpu import by_host, linalg, triangular
+from tritorch.host import linalg as on_cpu
+
+pytestmark = pytest.mark.device
+KINDS = [np.float32, np.float64]
+RNG = np.random.default_rng(7)
+
+
+def adjoint(x):
+    return np.swapaxes(x, -1, -2)
+
+
+def small(difference, *factors, n):
+    """Whether a difference is within 50 n eps of the product of some norms."""
+    eps = np.finfo(factors[0].dtype).eps
+    norms = [np.linalg.norm(factor.astype(float)) for factor in factors]
+    assert np.linalg.norm(difference.astype(float)) <= 50 * n * eps * np.prod(norms)
+
+
+def on_gpu(function, *arrays):
+    """Results as float64, of what must not go through the host."""
+    by_host.via_host.clear()
+    found = function(*(from_numpy(x) if isinstance(x, np.ndarray) else x for x in arrays))
+    assert not by_host.via_host
+    out = [y.numpy() for y in (found if isinstance(found, tuple) else (found,))]
+    return [y.astype(float) if y.dtype.kind == "f" else y for y in out]
+
+
+SHAPES = [(1, 1), (3, 2, 2), (2, 5, 5), (2, 33, 33), (70, 33), (33, 70), (100, 100)]
+SQUARE = [shape for shape in SHAPES if shape[-1] == shape[-2]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_lu(shape, kind):
+    x = RNG.standard_normal(shape).astype(kind)
+    lu, pivots, info = on_gpu(triangular.lu_factor, x)
+    m, n = shape[-2:]
+    k = min(m, n)
+    (order,) = on_gpu(triangular.permutation, pivots, m)
+    lower, upper = np.tril(lu, -1)[..., :k] + np.eye(m, k), np.triu(lu)[..., :k, :]
+    small(lower @ upper - np.take_along_axis(x, order[..., None], -2), x, n=max(m, n))
+    assert np.abs(lower).max() <= 1 and not info.any()  # the largest was taken each time
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_qr(shape, mode, kind):
+    x = RNG.standard_normal(shape).astype(kind)
+    q, r = on_gpu(linalg.qr, x, mode)
+    n = max(shape[-2:])
+    small(q @ r - x, x, n=n)
+    small(adjoint(q) @ q - np.eye(q.shape[-1]), kind(1).reshape(1), n=n)
+    want = np.linalg.qr(x.astype(float), "r")
+    np.testing.assert_allclose(np.abs(r[..., : want.shape[-2], :]), np.abs(want),
+                               atol=1e4 * np.finfo(kind).eps)  # fmt: skip
+    assert (np.tril(r, -1) == 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("shape", SQUARE)
+def test_cholesky(shape, upper, kind):
+    n = shape[-1]
+    x = RNG.standard_normal(shape).astype(kind)
+    x = x @ adjoint(x) + np.eye(n, dtype=kind)
+    given = np.triu(x) if upper else np.tril(x)  # one triangle is read
+    factor, info = on_gpu(linalg.cholesky_ex, given, upper)
+    small((adjoint(factor) @ factor if upper else factor @ adjoint(factor)) - x, x, n=n)
+    assert not info.any() and (factor == (np.triu(factor) if upper else np.tril(factor))).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SQUARE)
+def test_systems_inverses_and_determinants(shape, kind):
+    n = shape[-1]
+    x, b = (RNG.standard_normal(s).astype(kind) for s in (shape, (*shape[:-1], 3)))
+    y, _ = on_gpu(linalg.solve_ex, x, b)
+    small(x @ y - b, x, y, n=n)
+    inverse, _ = on_gpu(linalg.inv_ex, x)
+    small(x @ inverse - np.eye(n), x, inverse, n=n)
+    sign, log = np.linalg.slogdet(x.astype(float))
+    tolerance = 1e3 * n * np.finfo(kind).eps
+    found = on_gpu(linalg.slogdet, x)
+    assert (found[0] == sign).all()
+    np.testing.assert_allclose(found[1], log, rtol=tolerance, atol=tolerance)
+    if n < 40:
+        np.testing.assert_allclose(on_gpu(linalg.det, x)[0], sign * np.exp(log), rtol=tolerance)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (3, 2, 2), (2, 5, 5), (33, 33), (20, 7), (7, 20), (1, 4)]
+)
+def test_singular_values(shape, kind):
+    x = RNG.standard_normal(shape).astype(kind)
+    n, k, one = max(shape[-2:]), min(shape[-2:]), kind(1).reshape(1)
+    for full in (False, True):
+        u, s, vh = on_gpu(linalg.svd, x, full)
+        want = np.linalg.svd(x.astype(float), full)
+        assert [y.shape for y in (u, s, vh)] == [y.shape for y in want]
+        small(u[..., :k] * s[..., None, :] @ vh[..., :k, :] - x, x, n=n)
+        small(adjoint(u) @ u - np.eye(u.shape[-1]), one, n=n)
+        small(vh @ adjoint(vh) - np.eye(vh.shape[-2]), one, n=n)
+        small(s - want[1], x, n=n)
+    np.testing.assert_array_equal(on_gpu(linalg.svdvals, x)[0], s)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("uplo", ["L", "U"])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2, 2), (2, 5, 5), (33, 33)])
+def test_eigenvalues(shape, uplo, kind):
+    x = RNG.standard_normal(shape).astype(kind)
+    x = x + adjoint(x)
+    check_eigh(x, np.tril(x) if uplo == "L" else np.triu(x), uplo)
+
+
+def check_eigh(x, given, uplo="L"):
+    n = x.shape[-1]
+    values, vectors = on_gpu(linalg.eigh, given, uplo)
+    small(vectors * values[..., None, :] @ adjoint(vectors) - x, x, n=n)
+    small(adjoint(vectors) @ vectors - np.eye(n), x.dtype.type(1).reshape(1), n=n)
+    small(values - np.linalg.eigvalsh(x.astype(float)), x, n=n)
+    assert (np.diff(values) >= 0).all()
+
+
+def test_spectra_of_special_matrices():
+    """Equal values, opposite ones, zeros, ranks below the size, far from 1."""
+    turn = np.linalg.qr(RNG.standard_normal((8, 8)))[0]
+    for diagonal in ([1] * 8, [2] * 4 + [-2] * 4, [0] * 8, [1, 1e-9, 1e-20, 0, 0, 3, 3, -1]):
+        x = turn * np.array(diagonal, float) @ turn.T
+        x = (x + x.T) / 2 * 1e200
+        u, s, vh = on_gpu(linalg.svd, x, True)
+        assert np.abs(u * s @ vh - x).max() <= 1e-13 * max(np.abs(x).max(), 1)
+        assert np.abs(u.T @ u - np.eye(8)).max() <= 1e-13
+        values, vectors = on_gpu(linalg.eigh, x, "L")
+        assert np.abs(vectors * values @ vectors.T - x).max() <= 1e-13 * max(np.abs(x).max(), 1)
+    with pytest.raises(torch.linalg.LinAlgError, match=r"linalg.eigh: \(Batch element 1\).*finite"):
+        torch.linalg.eigh(torch.tensor([[[1.0]], [[np.inf]]]).cuda())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(40, 7), (2, 7, 40), (5, 5)])
+def test_least_squares(shape, kind):
+    a, b = (RNG.standard_normal(s).astype(kind) for s in (shape, (*shape[:-1], 3)))
+    found = on_gpu(linalg.lstsq, a, b, 0.0, "gels")
+    for got, want in zip(found, on_cpu.lstsq(a.astype(float), b.astype(float), 0.0, "gels")):
+        np.testing.assert_allclose(got, want, rtol=2e4 * np.finfo(kind).eps, atol=1e-5)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("n", [1, 20, 64, 130])
+def test_triangular_systems(n, unit, upper):
+    a = torch.tensor(RNG.standard_normal((2, n, n)) / n).double() + 2 * torch.eye(n)
+    b = torch.tensor(RNG.standard_normal((2, n, 5)))
+    by_host.via_host.clear()
+    solve = lambda a, b: torch.linalg.solve_triangular(a, b, upper=upper, unitriangular=unit)
+    torch.testing.assert_close(solve(a.cuda(), b.cuda()).cpu(), solve(a, b))
+    assert not by_host.via_host
+
+
+def test_singular_matrices():
+    x = RNG.standard_normal((3, 40, 40))
+    x[1, :, 35] = x[1, 35] = 0
+    x[2] = 0
+    _, _, info = on_gpu(triangular.lu_factor, x)
+    assert info.tolist() == [0, 36, 1]
+    (determinant,) = on_gpu(linalg.det, x)
+    assert determinant[0] != 0 and (determinant[1:] == 0).all()
+    sign, log = on_gpu(linalg.slogdet, x)
+    assert sign[1:].tolist() == [0, 0] and log[1:].tolist() == [-np.inf] * 2
+    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        torch.linalg.inv(torch.tensor(x).cuda())
+
+
+def test_matrices_that_are_not_positive():
+    x = np.stack([np.eye(40), np.eye(40), -np.eye(40), np.full((40, 40), np.nan)])
+    x[1, 36, 36] = -1
+    factor, info = on_gpu(linalg.cholesky_ex, x, False)
+    assert info.tolist() == [0, 37, 1, 1] and (factor[0] == np.eye(40)).all()
+    assert (info[:3] == on_cpu.cholesky_ex(x[:3], False)[1]).all()
+
+
+def test_matrices_of_less_rank_are_factored():
+    x = RNG.standard_normal((50, 3)) @ RNG.standard_normal((3, 40))
+    x[:, 7] = 0
+    for matrix in (x, np.zeros((4, 3))):
+        q, r = on_gpu(linalg.qr, matrix, "reduced")
+        np.testing.assert_allclose(q @ r, matrix, atol=1e-13)
+        np.testing.assert_allclose(q.T @ q, np.eye(q.shape[1]), atol=1e-13)
+
+
+def test_nan_and_large_numbers():
+    x = RNG.standard_normal((2, 6, 6))
+    x[0, 2, 3] = np.nan
+    assert np.isnan(on_gpu(linalg.det, x)[0]).tolist() == [True, False]
+    assert np.isnan(on_gpu(linalg.qr, x, "reduced")[1][0]).any()
+    x = (x[1:] * 1e30).astype(np.float32)  # whose squares are no float32
+    q, r = on_gpu(linalg.qr, x, "reduced")
+    small((q @ r - x) / 1e30, x / np.float32(1e30), n=6)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3, 3), (2, 0, 0), (3, 0), (0, 3)])
+def test_empty_matrices(shape):
+    x = np.zeros(shape)
+    for mode in ("reduced", "complete"):
+        for got, want in zip(on_gpu(linalg.qr, x, mode), on_cpu.qr(x, mode)):
+            np.testing.assert_array_equal(got, want)
+    if shape[-1] == shape[-2]:
+        for name in ("det", "slogdet", "inv_ex"):
+            got, want = on_gpu(getattr(linalg, name), x), getattr(on_cpu, name)(x)
+            for a, b in zip(got, want if isinstance(want, tuple) else (want,)):
+                np.testing.assert_array_equal(a, b)
+        assert on_gpu(linalg.cholesky_ex, x, False)[0].shape == shape
+        assert on_gpu(linalg.solve_ex, x, np.zeros((*shape[:-1], 2)))[0].shape == (*shape[:-1], 2)
+
+
+def test_factorisations_are_captured():
+    x = torch.tensor(RNG.standard_normal((40, 40))).cuda()
+    run = lambda x: (torch.linalg.inv_ex(x)[0], *torch.linalg.qr(x), torch.linalg.det(x),
+                     torch.linalg.cholesky_ex(x @ x.mT)[0])  # fmt: skip
+    run(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = run(x)
+    x.copy_(torch.tensor(RNG.standard_normal((40, 40))))
+    graph.replay()
+    for got, want in zip(found, run(x)):
+        assert got.equal(want)
