@@ -43,6 +43,7 @@ UPWARD = {
     ("amp.grad_scaler", "cuda"): "it warns where there is no GPU",
     ("cuda.graphed", "nn"): "modules are captured with their parameters",
     ("func.transforms", "nn"): "functional_call and batch norms of a module",
+    ("nn.parallel.distributed", "distributed"): "data parallelism stands on groups of processes",
     ("nn.modules.module", "compiler"): "who compiles a module in place needs it, nobody else does",
     ("nn.modules.transformer", "backends"): "whether the padding is left out is set there",
     ("nn.parameter", "serialization"): "who pickles a parameter needs the file format",

@@ -19,6 +19,7 @@ from tritorch.distributed.constants import (
     set_debug_level,
     set_debug_level_from_env,
 )
+from tritorch.distributed.ddp.buckets import GradBucket
 from tritorch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from tritorch.distributed.distributed_c10d import *  # noqa: F403
 from tritorch.distributed.distributed_c10d import (
@@ -41,7 +42,8 @@ from tritorch.distributed.stores import FileStore, HashStore, TCPStore
 
 __all__ = [
     *_c10d, "DeviceMesh", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError",
-    "FileStore", "HashStore", "QueueEmptyError", "TCPStore", "breakpoint", "init_device_mesh",
+    "FileStore", "GradBucket",
+    "HashStore", "QueueEmptyError", "TCPStore", "breakpoint", "init_device_mesh",
     "is_available", "register_rendezvous_handler", "rendezvous", "set_debug_level",
     "set_debug_level_from_env",
 ]  # fmt: skip

@@ -1,0 +1,13 @@
+"""`DistributedDataParallel`, which stands on `tritorch.distributed`: found when it is asked for."""
+
+from __future__ import annotations
+
+__all__ = ["DistributedDataParallel"]  # noqa: F822  (found when it is asked for)
+
+
+def __getattr__(name: str) -> object:
+    if name == "DistributedDataParallel":
+        from tritorch.distributed.ddp.module import DistributedDataParallel
+
+        return DistributedDataParallel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
