@@ -264,9 +264,10 @@ def _run(
     heap: list[tuple[int, Any]] = []
     pending: dict[Any, Any] = {}
     owned: set[Any] = set()  # nodes whose pending gradient is a sum made here
-    leaves = _Leaves(tensors if captures is None else (), create_graph)
-    shared = leaves.left
     profiled = events.enabled()
+    arrive = _arrive_profiled if profiled else _arrive_at_leaf
+    leaves = _Leaves(tensors if captures is None else (), create_graph, arrive)
+    shared = leaves.left
     plain = captures is None and streams is None and not create_graph and not profiled
     for tensor, g in zip(tensors, grads):
         node = tensor._node
@@ -367,7 +368,7 @@ def _run(
                     if shared and id(edge) in shared:
                         leaves.come(edge, grad)
                     else:
-                        _arrive_at_leaf(edge, grad, create_graph)
+                        arrive(edge, grad, create_graph)
                 else:
                     _capture_leaf(captures, edge, grad)
                 grad = None
@@ -382,10 +383,10 @@ def _run(
 class _Leaves:
     """Gradients of leaves that several edges lead to: each arrives once, as a sum."""
 
-    __slots__ = ("create_graph", "left", "sums", "targets")
+    __slots__ = ("arrive", "create_graph", "left", "sums", "targets")
 
-    def __init__(self, tensors: Sequence[Tensor], create_graph: bool) -> None:
-        self.create_graph = create_graph
+    def __init__(self, tensors: Sequence[Tensor], create_graph: bool, arrive: Any) -> None:
+        self.create_graph, self.arrive = create_graph, arrive
         # All by the leaf's id: how many edges nothing has come over, and what came over the others.
         self.left = _C.shared_leaves(tensors)
         self.sums: dict[int, Tensor] = {}
@@ -413,7 +414,7 @@ class _Leaves:
     def _deliver(self, key: int) -> None:
         total = self.sums.pop(key, None)
         if total is not None:
-            _arrive_at_leaf(self.targets.pop(key), total, self.create_graph)
+            self.arrive(self.targets.pop(key), total, self.create_graph)
 
 
 def _push(
@@ -585,19 +586,17 @@ def _capture_leaf(captures: Captures, leaf: Tensor, g: Tensor) -> None:
         captures.add(i, g)
 
 
+def _arrive_profiled(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
+    """The same as events of a profile."""
+    name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+    whole = events.begin(profiling.OP, name)
+    own = events.begin(profiling.NODE, "torch::autograd::AccumulateGrad")
+    _arrive_at_leaf(leaf, g, create_graph)
+    events.end(own)
+    events.end(whole)
+
+
 def _arrive_at_leaf(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
-    if events.enabled():
-        name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
-        whole = events.begin(profiling.OP, name)
-        own = events.begin(profiling.NODE, "torch::autograd::AccumulateGrad")
-        _give_to_leaf(leaf, g, create_graph)
-        events.end(own)
-        events.end(whole)
-    else:
-        _give_to_leaf(leaf, g, create_graph)
-
-
-def _give_to_leaf(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
     own = leaf._array  # g's is held by nobody here: `_own` counts
     if g._array.shape != own.shape or g._array.dtype is not own.dtype:
         g = _fit(g, own.shape, own.dtype)
