@@ -25,7 +25,9 @@ KINDS = {"f": np.float32, "d": np.float64, "i": np.int32, "l": np.int64, "?": np
 
 
 def bits(x: Any) -> bytes:
-    return np.ascontiguousarray(x).tobytes()
+    """NaN has no sign: of two, processors give the first one's, and compilers may exchange them."""
+    x = np.ascontiguousarray(x)
+    return (np.where(np.isnan(x), np.abs(x), x) if x.dtype.kind == "f" else x).tobytes()
 
 
 def form_of(x: Any) -> Form:
