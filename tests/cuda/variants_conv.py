@@ -9,7 +9,7 @@ from tritorch.gpu.conv import DEEPEST, blocks
 from tritorch.gpu.conv_plan import _WEIGHT_PIXELS, _WEIGHT_TILES, box_of
 from tritorch.gpu.depthwise import tile
 from tritorch.gpu.matmul_plan import TMA_TILES
-from tritorch.kernels import conv, conv_pack, conv_tma, depthwise
+from tritorch.kernels import activations, conv, conv_pack, conv_tma, depthwise
 
 SIZES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8, "i64": 8}
 FLAGS = ("TRANSPOSED", "BY_TAP", "HAS_BIAS")
@@ -74,6 +74,15 @@ def through_pointers(name):
                 types,
                 ones | {n: v for n, v in constants.items() if n in names or n.startswith("num_")},
             )
+
+
+def following(kind, accumulate, wide, last):
+    """What follows a convolution, as a launch of its own."""
+    types, ones = arguments(conv, "follow", kind, wide, last)
+    return types, ones | {
+        "extra": None, "THEN": activations.relu, "ACCUMULATE": accumulate, "WIDE": wide,
+        "BLOCK_OUT": 32, "BLOCK_PIXELS": 64, "num_warps": 4,
+    }  # fmt: skip
 
 
 def by_engine(index, kind="bf16", images=(64, 56, 56), transposed=False, stride=1, addend="none",
@@ -150,6 +159,9 @@ VARIANTS = {
     ("conv", name): list(through_pointers(name))
     for name in ("conv", "conv_direct", "conv_weight", "conv_weight_direct")
 } | {
+    ("conv", "follow"): [
+        following(kind, accumulate, wide, last) for kind, accumulate, wide, _, last in CASES[:4]
+    ],
     ("conv_tma", "conv_tma"): [
         *(by_engine(i) for i in (0, 1, 2, 4)),
         *(by_engine(i, transposed=True, stride=2) for i in (0, 2)),

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from typing_extensions import deprecated
-
+from tritorch.core.deprecation import deprecated
 from tritorch.core.profiling import DeviceType
 
 __all__ = [
@@ -282,9 +281,7 @@ class FunctionEvent(FormattedTimesMixin):
 def _old_name(new: str) -> property:
     old = new.replace("device", "cuda")
 
-    @deprecated(
-        f"`{old}` is deprecated. Use `{new}` instead.", category=FutureWarning, stacklevel=2
-    )
+    @deprecated(f"`{old}` is deprecated. Use `{new}` instead.", category=FutureWarning)
     def read(self: Any) -> Any:
         return getattr(self, new)
 
