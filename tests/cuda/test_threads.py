@@ -293,6 +293,7 @@ def test_what_is_finalised_last_does_not_complain(repository, tmp_path):
         from tritorch import cuda, monitor
         from tritorch._triton import kernel
         from tritorch.core import sharing
+        from tritorch.distributed import stores
         from tritorch.serialization import records
         from tritorch.testing import FileCheck
         from tritorch.utils.data._utils.segments import Lease
@@ -314,6 +315,7 @@ def test_what_is_finalised_last_does_not_complain(repository, tmp_path):
         loaded.process = 1
         loaded.device = 0
         kept += [loaded, tritorch._C._InferenceMode()]
+        kept.append(stores._Server("127.0.0.1", 0, b"", -1))
         kept.append(tritorch._C._ExcludeDispatchKeyGuard(tritorch._C._dispatch_keyset_full()))
         print(*{base.__name__ for each in kept for base in type(each).__mro__})
     """
