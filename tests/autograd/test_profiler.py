@@ -187,6 +187,12 @@ def test_execution_traces(tmp_path: Any) -> None:
     assert by_name["aten::add"]["inputs"]["values"][1:] == [2, 3]
     observer.unregister_callback()
     assert not observer.is_registered
+    observer.register_callback(str(tmp_path / "beside.json"))
+    with profile(execution_trace_observer=observer):
+        torch.ones(2, 3).exp()
+    nodes = json.loads((tmp_path / "beside.json").read_text())["nodes"]
+    (shapes,) = [node["inputs"]["shapes"] for node in nodes if node["name"] == "aten::exp"]
+    assert shapes == [[2, 3]] and not observer.is_running()
 
 
 def test_other_threads_have_lines_of_their_own() -> None:

@@ -81,12 +81,11 @@ class _KinetoProfile:
 
     def prepare_trace(self) -> None:
         """Gets ready to write."""
-        if self.execution_trace_observer is not None:
-            self.execution_trace_observer.start()
+        observed = self.execution_trace_observer is not None
         if self.profiler is None or not self.acc_events:
             self.profiler = prof.profile(
                 use_cpu=ProfilerActivity.CPU in self.activities, use_device=self.use_device,
-                record_shapes=self.record_shapes, with_flops=self.with_flops,
+                record_shapes=self.record_shapes or observed, with_flops=self.with_flops,
                 profile_memory=self.profile_memory, with_stack=self.with_stack,
                 with_modules=self.with_modules, acc_events=self.acc_events,
                 experimental_config=self.experimental_config,
@@ -97,14 +96,19 @@ class _KinetoProfile:
     def start_trace(self) -> None:
         """Writes from now on."""
         self._profiler()._start_trace()
+        if self.execution_trace_observer is not None:  # it writes what the profile does
+            self.execution_trace_observer.start()
         for name, value in self.preset_metadata.items():
             self.add_metadata_json(name, value)
 
     def stop_trace(self) -> None:
         """Ends what is written."""
-        if self.execution_trace_observer is not None:
-            self.execution_trace_observer.stop()
-        self._profiler().__exit__(None, None, None)
+        found = self._profiler()
+        found.__exit__(None, None, None)
+        observer = self.execution_trace_observer
+        if observer is not None and observer.is_running() and found.recording is not None:
+            observer.stop()
+            observer.write(found.recording)
 
     def _profiler(self) -> prof.profile:
         if self.profiler is None:
