@@ -39,6 +39,10 @@ RUNS = {
 }
 
 
+# torch's bfloat16 products differ by what its processor can do: the same everywhere, so that counts
+# compare.  (Newer instructions may be missing, so the older ones are asked for.)
+PEER = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+
 # Interpreted samples that come near the time limit pass or not by the machine's load.
 SLACK = {"cuda": 3}
 
@@ -74,7 +78,7 @@ def run_opinfo(scripts: pathlib.Path, name: str) -> dict[str, list[int]]:
         path = os.path.join(folder, "results.json")
         subprocess.run(
             [sys.executable, "-W", "ignore", scripts / "opinfo.py", *arguments, "--json", path],
-            check=True, cwd=folder, env=os.environ | environment, stdout=subprocess.DEVNULL,
+            check=True, cwd=folder, env=os.environ | PEER | environment, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         return counts(json.loads(pathlib.Path(path).read_text()))
 

@@ -39,6 +39,6 @@ VARIANTS = {
         scan("fp32", "i32", pairs.times, 1.0, 1, 1024),
         scan("fp64", "i64", pairs.log_plus, float("-inf"), 64, 16),
         scan("fp64", "i32", pairs.times, 1.0, 1, 1024, True),
-        scan("fp32", "i32", pairs.log_plus, float("-inf"), 1, 1024),
+        scan("fp32", "i32", pairs.log_plus, float("-inf"), 1, 512),
     ],
 }

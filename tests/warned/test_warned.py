@@ -24,7 +24,6 @@ print(json.dumps({f: dict(cases.run(tritorch, f)) for f in cases.FAMILIES}))
 OTHER = {
     "it is not there": """
         torch._vmap_internals.vmap(lambda t: t)(x)
-        torch.profiler.profile(use_cuda=False)
         """,
     "Tensor.__array_wrap__ has the arguments that NumPy asks for": """
         np.add(torch.ones(2), np.ones(2))

@@ -33,14 +33,14 @@ class _Plan(NamedTuple):
         return -(-self.n_rows // self.block_rows), self.parts
 
 
-def plan(n_rows: int, n_cols: int, along: bool) -> _Plan:
+def plan(n_rows: int, n_cols: int, along: bool, tile: int = 1024) -> _Plan:
     """along: the scanned dim is dense in memory; else rows are, and a tile takes many of them."""
     if along:
-        cols = min(max(16, 1 << (n_cols - 1).bit_length()), 1024)
-        rows = max(1, min(1024 // cols, 1 << (n_rows - 1).bit_length()))
+        cols = min(max(16, 1 << (n_cols - 1).bit_length()), tile)
+        rows = max(1, min(tile // cols, 1 << (n_rows - 1).bit_length()))
     else:
         rows = min(64, max(1, 1 << (n_rows - 1).bit_length()))
-        cols = min(max(1024 // rows, 16), max(16, 1 << (n_cols - 1).bit_length()))
+        cols = min(max(tile // rows, 16), max(16, 1 << (n_cols - 1).bit_length()))
     programs, parts = -(-n_rows // rows), 1
     if programs < _PROGRAMS and n_cols >= 4 * cols:
         parts = min(_PROGRAMS // programs, n_cols // (2 * cols))
@@ -97,7 +97,8 @@ def _run_pairs(x: Array, dim: int, combine: str, identity: float) -> Array:
     if x.numel() == 0:
         return y
     n_cols = x.shape[dim]
-    p = plan(x.numel() // n_cols, n_cols, x.strides[dim] == 1 or x.ndim == 1)
+    tile = 512 if combine == "log_plus" else 1024  # whose steps need more registers
+    p = plan(x.numel() // n_cols, n_cols, x.strides[dim] == 1 or x.ndim == 1, tile)
     x_stride, y_stride, shape, *rows = _layout(x, y, dim)
     doubled = [tuple(2 * stride for stride in strides) for strides in rows]
     layout = (2 * x_stride, 2 * y_stride, shape, *doubled)
