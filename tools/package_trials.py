@@ -98,7 +98,9 @@ def prepare(venv: Path, wanted: list[Trial], wheel: Path | None, newest: bool) -
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
-    subprocess.run([*pip, str(wheel or ROOT)], check=True)
+    ours = str(wheel or ROOT)
+    subprocess.run([*pip, ours], check=True)  # and then this one, whose version may be the same
+    subprocess.run([*pip, "--force-reinstall", "--no-deps", ours], check=True)
     subprocess.run(
         [python, "-m", "tritorch", "stand-in"], check=True, stdout=subprocess.DEVNULL, cwd=venv
     )
