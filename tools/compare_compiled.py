@@ -26,6 +26,7 @@ import copy
 import re
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,36 @@ def runs(op: Any, sample: Any) -> bool:
     return True
 
 
+def operators(opinfo: Any, bridge: Any, options: argparse.Namespace) -> Iterator[Any]:
+    """(name, our function, samples that PyTorch takes) of each operator that is asked for."""
+    import torch
+
+    dtype = getattr(torch, options.dtype)
+    for op in opinfo.op_db:
+        if not re.search(options.ops, op.name) or opinfo.NOT_OURS.search(op.name):
+            continue
+        if opinfo.SHAPE_ONLY.search(op.name) and "empty" in op.name:
+            continue
+        function = bridge.function(op)
+        if function is None or dtype not in op.dtypes:
+            continue
+        wants = op.supports_autograd and not options.no_grad and dtype.is_floating_point
+        samples = list(op.sample_inputs("cpu", dtype, requires_grad=wants))
+        name = f"{op.name} {op.variant_test_name}".strip()
+        yield name, function, [each for each in samples[: options.limit] if runs(op, each)]
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """What says which operators and samples."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--scripts", default="../shared/conformance")
+    parser.add_argument("--ops", default="")
+    parser.add_argument("--limit", type=int, default=4, help="samples of an operator")
+    parser.add_argument("--no-grad", action="store_true", help="inputs that want no gradient")
+    parser.add_argument("--dtype", default="float32")
+    return parser
+
+
 def steps(step: Any) -> Any:
     """All calls of a trie."""
     for each in step.next:
@@ -154,14 +185,9 @@ def steps(step: Any) -> Any:
 
 def main() -> int:
     """Compares; the exit status says whether something differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scripts", default="../shared/conformance")
-    parser.add_argument("--ops", default="")
-    parser.add_argument("--limit", type=int, default=4, help="samples of an operator")
-    parser.add_argument("--no-grad", action="store_true", help="inputs that want no gradient")
+    parser = arguments(__doc__)
     parser.add_argument("--together", action="store_true", help="one function for all samples")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--exact", action="store_true", help="as mode='exact' compiles")
     parser.add_argument("--near", type=float, default=0.0, help="how near floats have to be")
     parser.add_argument("--between", action="store_true", help="pointwise calls around each call")
@@ -170,7 +196,6 @@ def main() -> int:
     sys.path.insert(0, options.scripts)
     warnings.simplefilter("ignore")
     import opinfo
-    import torch
 
     import tritorch
     from tritorch._following import counts
@@ -180,25 +205,10 @@ def main() -> int:
     making = Making(fusing="exact" if options.exact else "default")
     bridge = opinfo.Bridge("tritorch", options.device)
     calls, opened, differ, barriers = 0, 0, collections.Counter[str](), collections.Counter[str]()
-    for op in opinfo.op_db:
-        if not re.search(options.ops, op.name) or opinfo.NOT_OURS.search(op.name):
-            continue
-        if opinfo.SHAPE_ONLY.search(op.name) and "empty" in op.name:
-            continue
-        function = bridge.function(op)
-        if function is None:
-            continue
+    for name, function, valid in operators(opinfo, bridge, options):
         if options.between:
             function = between(tritorch, function)
-        wants = op.supports_autograd and not options.no_grad
-        dtype = getattr(torch, options.dtype)
-        if dtype not in op.dtypes:
-            continue
-        wants = wants and dtype.is_floating_point
-        samples = list(op.sample_inputs("cpu", dtype, requires_grad=wants))
-        name = f"{op.name} {op.variant_test_name}".strip()
         follow = lambda f=function: Follower(lambda *a, **k: f(*a, **k), Options(making=making))
-        valid = [each for each in samples[: options.limit] if runs(op, each)]
         plain = [outcome(tritorch, function, each, bridge) for each in valid]
         followers = [follow()] * len(valid) if options.together else [follow() for _ in valid]
         for _ in range(CALLS):

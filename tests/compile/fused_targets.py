@@ -34,19 +34,13 @@ def run_all(kinds: tuple[Any, ...]) -> None:
                     torch.autograd.grad(outs, leaves, [torch.ones_like(x) for x in outs])
 
 
-def is_written(work: trace.Work) -> bool:
-    """Whether a kernel, or a function that a product's kernel calls, was written."""
-    functions = (work.function, *work.constants.values())
-    return any(getattr(x, "__module__", "").startswith("tritorch_written") for x in functions)
-
-
 def main() -> None:
     said = os.environ.get("TRITORCH_COMPILE_TARGETS", "").replace(",", " ").split()
     targets = [int(x) for x in sys.argv[1:] or said] or TARGETS
     trace.pretend(targets[0])
     with trace.traced() as needs:
         run_all((torch.bfloat16, torch.float32))
-    work = [each for each in needs.work if is_written(each)]
+    work = [each for each in needs.work if trace.is_written(each)]
     tasks = [(each, target) for each in work for target in targets]
 
     def compiled(i: int) -> tuple[str, int, int, int]:

@@ -50,6 +50,12 @@ class Work(NamedTuple):
         return triton.compile(source, target=GPUTarget("cuda", target, 32), options=options)
 
 
+def is_written(work: Work) -> bool:
+    """Whether a kernel, or a function that a product's kernel calls, was written."""
+    functions = (work.function, *work.constants.values())
+    return any(getattr(x, "__module__", "").startswith("tritorch_written") for x in functions)
+
+
 def pretend(target: int, processors: int | None = None) -> None:
     """The simulated device says that it is one of this compute capability (90: 9.0)."""
     real = _C.device_properties

@@ -36,7 +36,7 @@ def blocks(
     return (32, 16, 4, 1) if width <= 128 and work == "forward" else (16, 16, 4, 1)
 
 
-# By the copy engine; through pointers; with a mask or dropout.
+# By the copy engine; through pointers (in the 99 KB of small cards); with a mask or dropout.
 _HOPPER = {
     "forward": {64: (128, 128, 8, 3), 128: (128, 128, 8, 2), 256: (128, 64, 8, 2)},
     "dq": {64: (128, 64, 8, 3), 128: (128, 64, 8, 2), 256: (64, 32, 8, 2)},
@@ -47,7 +47,7 @@ _BLACKWELL = _HOPPER | {
 }
 _POINTERS = {
     "forward": {64: (128, 64, 8, 3), 128: (128, 64, 8, 3), 256: (64, 32, 8, 2)},
-    "dq": {64: (64, 64, 4, 2), 128: (64, 64, 8, 2), 256: (64, 32, 8, 2)},
+    "dq": {64: (64, 64, 4, 2), 128: (64, 64, 8, 2), 256: (64, 16, 8, 2)},
     "dkdv": {64: (64, 32, 4, 2), 128: (32, 64, 8, 2), 256: (32, 32, 8, 1)},
 }
 _MASKED = {
@@ -75,7 +75,7 @@ def _power(n: int) -> int:
 
 def _for_engine(*arrays: Array) -> bool:
     """Whether the copy engine can bring blocks of all of them."""
-    if arrays[0].itemsize != 2 or matmul.machine(arrays[0].device_index)[0] < 90:
+    if arrays[0].itemsize != 2 or not matmul.has_engine(arrays[0].device_index):
         return False
     for x in arrays:
         *outer, last = x.strides

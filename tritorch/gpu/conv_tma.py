@@ -17,7 +17,7 @@ from tritorch.gpu import matmul
 from tritorch.gpu.conv_plan import choose, choose_weight, depth_of
 from tritorch.gpu.images import grouped
 from tritorch.gpu.layout import INT32_MAX, reach
-from tritorch.gpu.matmul import PLAIN, Ending, machine
+from tritorch.gpu.matmul import PLAIN, Ending, has_engine, machine
 
 Array = _C.Array
 Ints = tuple[int, ...]
@@ -44,7 +44,7 @@ def channels_dense(x: Array) -> bool:
 def engine_reads(x: Array, how: str) -> bool:
     """Whether this device's copy engine and tensor cores take arrays of this type."""
     kind = x.dtype
-    if machine(x.device_index)[0] < 90 or not kind.is_floating_point:
+    if not has_engine(x.device_index) or not kind.is_floating_point:
         return False
     return kind.itemsize == 2 or (kind is float32 and how == "tf32")
 

@@ -58,9 +58,16 @@ def machine(device: int) -> tuple[int, int]:
 
 
 @functools.cache
-def newest() -> int:
-    """The largest compute capability of a device."""
-    return max(machine(device)[0] for device in range(_C.device_count()))
+def has_engine(device: int) -> bool:
+    """Whether tiles come by the copy engine: on data centres' GPUs since sm_90 (sm_120 has
+    less than half their shared memory)."""
+    return 90 <= machine(device)[0] < 120
+
+
+@functools.cache
+def any_has_engine() -> bool:
+    """has_engine, of one of the devices."""
+    return any(has_engine(device) for device in range(_C.device_count()))
 
 
 class Then(NamedTuple):
@@ -338,8 +345,8 @@ def dense(x: Array) -> int:
 def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool, how: str) -> bool:
     """The product by the copy engine; False, and nothing done, where that cannot be."""
     (batch, m, k), n, kind = a.shape, b.shape[2], a.dtype
-    capability, processors = machine(a.device_index)
-    if capability < 90 or kind.itemsize > 4 or (kind is float32 and how != "tf32"):
+    processors = machine(a.device_index)[1]
+    if not has_engine(a.device_index) or kind.itemsize > 4 or (kind is float32 and how != "tf32"):
         return False
     a_dense, b_dense = dense(a), dense(b)
     if min(m, n, k) < _SMALL or not a_dense or not b_dense:

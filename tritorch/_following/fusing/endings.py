@@ -71,7 +71,7 @@ def group_before(
         return None
     if sum(_size(group.forms[n]) for n in group.inputs) >= _size(form):
         return None  # the matrix itself is read sooner
-    if matmul.newest() >= 90 and across > (_THIN if exact else _FEW_ACROSS):
+    if matmul.any_has_engine() and across > (_THIN if exact else _FEW_ACROSS):
         return None
     found = Group(group.definitions, rows, group.forms, group.roots)
     return found if found.fits({operand}) and found.columns == columns else None

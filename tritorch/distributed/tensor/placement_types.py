@@ -31,7 +31,7 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether what the devices hold is still to be reduced (by `reduce_op`, if that is given)."""
+        """Whether what the devices hold is still to be reduced (by `reduce_op`, if given)."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
     def _value(self) -> tuple[Any, ...]:
@@ -79,12 +79,10 @@ class Shard(Placement):
     def _split_tensor(
         self, tensor: Tensor, num_chunks: int, *, with_padding: bool = True, contiguous: bool = True
     ) -> tuple[list[Tensor], list[int]]:
-        """One chunk for each device; with padding all are of one size, and how much each was lacking
-        is the second result."""
+        """One chunk for each device; with padding all are of one size, and what each lacked is the
+        second result."""
         if not -tensor.ndim <= self.dim < tensor.ndim:
-            raise AssertionError(
-                f"Sharding dim {self.dim} greater than tensor ndim {tensor.ndim}"
-            )
+            raise AssertionError(f"Sharding dim {self.dim} greater than tensor ndim {tensor.ndim}")
         size = tensor.shape[self.dim]
         full, chunks, lacking = -(-size // num_chunks), [], []
         for rank in range(num_chunks):
@@ -109,8 +107,8 @@ class Shard(Placement):
 
 
 class _StridedShard(Placement):
-    """Each device holds one chunk of each of the `split_factor` pieces that a later dimension of the
-    mesh cuts the tensor into along the same `dim`."""
+    """Each device holds one chunk of each of the `split_factor` pieces into which a later dimension
+    of the mesh cuts the tensor along the same `dim`."""
 
     __slots__ = ("dim", "split_factor")
     dim: int
