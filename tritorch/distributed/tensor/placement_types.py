@@ -41,7 +41,7 @@ class Placement:
         raise AttributeError(f"{type(self).__name__} cannot be changed")
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._value() == other._value()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._value() == other._value()
 
     def __hash__(self) -> int:
         return hash((type(self), *self._value()))
