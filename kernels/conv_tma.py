@@ -107,13 +107,12 @@ def conv_tma(
         n_steps = taps_y * taps_x * steps_of_tap
         per_split = tl.cdiv(n_steps, n_splits)
         begin = split * per_split
-        end = tl.minimum(begin + per_split, n_steps)
         acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-        for step in range(begin, end):
-            tap = step // steps_of_tap
-            channel = step % steps_of_tap * BLOCK_K
-            tap_y = tap // taps_x
-            tap_x = tap % taps_x
+        tap = begin // steps_of_tap
+        channel = begin % steps_of_tap * BLOCK_K
+        tap_y = tap // tl.maximum(taps_x, 1)
+        tap_x = tap % tl.maximum(taps_x, 1)
+        for _ in range(begin, tl.minimum(begin + per_split, n_steps)):
             if TRANSPOSED:
                 at = [
                     image, row + base_y + tap_y * tap_step[0], 0,
@@ -133,6 +132,14 @@ def conv_tma(
                 b = tl.trans(tl.reshape(v, (BLOCK_N, BLOCK_K)))
             a = tl.reshape(x.load(at), (BLOCK_M, BLOCK_K))
             acc = tl.dot(a, b, acc, input_precision=PRECISION)
+            channel += BLOCK_K
+            done = channel >= n_in  # with this tap
+            channel = tl.where(done, 0, channel)
+            tap += done.to(tl.int32)
+            tap_x += done.to(tl.int32)
+            done = tap_x == taps_x  # with this row of taps
+            tap_x = tl.where(done, 0, tap_x)
+            tap_y += done.to(tl.int32)
 
         pixels = tl.arange(0, BLOCK_M)
         images = image + pixels // (BOX_W * BOX_H)
@@ -223,15 +230,22 @@ def conv_weight_tma(
         from_g = group * n_out + out
         from_x = (rest_x * groups + group) * n_in + channel
         acc = tl.zeros([BLOCK_OUT, BLOCK_IN], tl.float32)
-        for step in range(per_split):
-            box = split * per_split + step
-            image = box // (boxes_x * boxes_y) * BOX_N
-            row = box // boxes_x % boxes_y * BOX_H
-            col = box % boxes_x * BOX_W
+        box = split * per_split
+        image = box // (boxes_x * boxes_y) * BOX_N
+        row = box // boxes_x % boxes_y * BOX_H
+        col = box % boxes_x * BOX_W
+        for _ in range(per_split):
             a = tl.reshape(g.load([image, row, col, from_g]), (BLOCK_K, BLOCK_OUT))
             b = x.load([image, row + down, rest_y, col + across, from_x])
             b = tl.reshape(b, (BLOCK_K, BLOCK_IN))
             acc = tl.dot(tl.trans(a), b, acc, input_precision=PRECISION)
+            col += BOX_W
+            done = col >= grid_sizes[1]  # with this row of boxes
+            col = tl.where(done, 0, col)
+            row += tl.where(done, BOX_H, 0)
+            done = row >= grid_sizes[0]  # with these images
+            row = tl.where(done, 0, row)
+            image += tl.where(done, BOX_N, 0)
         outs = out + tl.arange(0, BLOCK_OUT)
         ins = channel + tl.arange(0, BLOCK_IN)
         at = (

@@ -66,9 +66,9 @@ VARIANTS = {
             | dict.fromkeys(
                 ("n_rows", "n_cols", "x_col_stride", "y_row_stride", "x_batch_stride",
                  "y_batch_stride"), size),
-            {"WIDE": wide, "BLOCK_ROWS": 32, "BLOCK_COLS": 32},
+            {"WIDE": wide, "BLOCK_ROWS": side, "BLOCK_COLS": side},
         )
-        for kind in ("i8", "i16", "i32", "i64")
+        for kind, side in (("i8", 64), ("i16", 64), ("i32", 64), ("i64", 32))
         for size, wide in (("i32", False), ("i64", True))
     ],
     ("copy", "fill"): [

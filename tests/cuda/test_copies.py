@@ -66,10 +66,13 @@ def test_nan_payloads_survive():
     np.testing.assert_array_equal(array.T.clone().numpy().view(np.uint32), bits.T)
 
 
+@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("shape", [(33, 65), (4, 40, 24), (3, 8, 8)])
-def test_transposition_takes_the_tiled_kernel(shape, monkeypatch):
+def test_transposition_takes_the_tiled_kernel(shape, large, monkeypatch):
     from tritorch.gpu import arrays
 
+    if large:  # as many elements take larger tiles
+        monkeypatch.setattr(arrays, "_LARGE", 0)
     names = []
     original = arrays.kernel
     monkeypatch.setattr(arrays, "kernel", lambda *name: names.append(name) or original(*name))

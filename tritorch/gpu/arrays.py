@@ -32,6 +32,7 @@ from tritorch.gpu import errors
 
 _BITS = {1: uint8, 2: int16, 4: int32, 8: int64}
 _INT32_MAX = 2**31 - 1
+_LARGE = 64 * 64 * 512  # elements of four tiles for each of 128 multiprocessors
 before_waiting: Callable[[], None] | None = None  # cuda.set_sync_debug_mode
 
 
@@ -163,10 +164,12 @@ def _launch_copy(to: _C.Array, source: _C.Array) -> None:
     wide = max(_reach(shape, to_strides), _reach(shape, source_strides), n_elements) > _INT32_MAX
     if _is_transposition(shape, to_strides, source_strides):
         batch = (1, 0, 0) if len(shape) == 2 else (shape[0], source_strides[0], to_strides[0])
-        tiles = -(-shape[-2] // 32) * -(-shape[-1] // 32)
+        # Larger tiles have twice as many bytes in flight, where enough of them fill the device.
+        side = 64 if to.itemsize < 8 and n_elements >= _LARGE else 32
+        tiles = -(-shape[-2] // side) * -(-shape[-1] // side)
         kernel("copy", "copy_transposed")(
             (tiles, batch[0]), source, to, shape[-2], shape[-1], source_strides[-1],
-            to_strides[-2], batch[1], batch[2], WIDE=wide, BLOCK_ROWS=32, BLOCK_COLS=32,
+            to_strides[-2], batch[1], batch[2], WIDE=wide, BLOCK_ROWS=side, BLOCK_COLS=side,
         )  # fmt: skip
         return
     if not shape:
