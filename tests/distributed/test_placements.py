@@ -24,7 +24,8 @@ def test_what_they_print():
     assert [str(p) for p in ALL] == ["S(0)", "S(1)", "S(-1)", "R", "P(sum)", "P(avg)",
                                      "_S(0, 2)", "_S(0, 4)"]  # fmt: skip
     assert [repr(p) for p in ALL[2:7]] == [
-        "Shard(dim=-1)", "Replicate()", "Partial(sum)", "Partial(avg)", "_StridedShard(dim=0, sf=2)",
+        "Shard(dim=-1)", "Replicate()", "Partial(sum)", "Partial(avg)",
+        "_StridedShard(dim=0, sf=2)",
     ]  # fmt: skip
 
 

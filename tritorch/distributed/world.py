@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from tritorch.core.device import device as Device
+from tritorch.distributed import schedulers
 from tritorch.distributed.backend_names import Backend, BackendConfig
 from tritorch.distributed.backends.fake import FakeProcessGroup, FakeStore
 from tritorch.distributed.backends.gloo import ProcessGroupGloo
@@ -131,7 +132,10 @@ def _alone(init_method: str | None, rank: int, world_size: int) -> bool:
     if world_size == 1 and rank in (-1, 0) and not os.environ.get("MASTER_ADDR"):
         return True
     variables = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    return (rank, world_size) == (-1, -1) and not any(os.environ.get(v) for v in variables)
+    if (rank, world_size) != (-1, -1) or any(os.environ.get(v) for v in variables):
+        return False
+    found = schedulers.as_rank()
+    return found is None or found.size == 1
 
 
 def init_process_group(

@@ -1,4 +1,4 @@
-"""`torch.distributed.tensor`: how tensors lie over a mesh; sharded tensors themselves come later."""
+"""`torch.distributed.tensor`: how tensors lie over a mesh; sharded tensors come later."""
 
 from tritorch.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 

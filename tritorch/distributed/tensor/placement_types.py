@@ -31,7 +31,7 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether what the devices hold is still to be reduced (by `reduce_op`, if that is given)."""
+        """Whether what the devices hold is still to be reduced (by `reduce_op`, if given)."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
     def _value(self) -> tuple[Any, ...]:
@@ -41,7 +41,7 @@ class Placement:
         raise AttributeError(f"{type(self).__name__} cannot be changed")
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._value() == other._value()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._value() == other._value()
 
     def __hash__(self) -> int:
         return hash((type(self), *self._value()))
@@ -79,12 +79,10 @@ class Shard(Placement):
     def _split_tensor(
         self, tensor: Tensor, num_chunks: int, *, with_padding: bool = True, contiguous: bool = True
     ) -> tuple[list[Tensor], list[int]]:
-        """One chunk for each device; with padding all are of one size, and how much each was lacking
+        """One chunk for each device; with padding all are of one size, and how much each lacked
         is the second result."""
         if not -tensor.ndim <= self.dim < tensor.ndim:
-            raise AssertionError(
-                f"Sharding dim {self.dim} greater than tensor ndim {tensor.ndim}"
-            )
+            raise AssertionError(f"Sharding dim {self.dim} greater than tensor ndim {tensor.ndim}")
         size = tensor.shape[self.dim]
         full, chunks, lacking = -(-size // num_chunks), [], []
         for rank in range(num_chunks):
@@ -109,8 +107,8 @@ class Shard(Placement):
 
 
 class _StridedShard(Placement):
-    """Each device holds one chunk of each of the `split_factor` pieces that a later dimension of the
-    mesh cuts the tensor into along the same `dim`."""
+    """Each device holds one chunk of each of the `split_factor` pieces that a later dimension of
+    the mesh cuts the tensor into along the same `dim`."""
 
     __slots__ = ("dim", "split_factor")
     dim: int
