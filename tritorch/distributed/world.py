@@ -14,6 +14,7 @@ from tritorch.distributed import schedulers
 from tritorch.distributed.backend_names import Backend, BackendConfig
 from tritorch.distributed.backends.fake import FakeProcessGroup, FakeStore
 from tritorch.distributed.backends.gloo import ProcessGroupGloo
+from tritorch.distributed.backends.nccl import ProcessGroupNCCL
 from tritorch.distributed.backends.threaded import ThreadedProcessGroup
 from tritorch.distributed.constants import default_pg_timeout
 from tritorch.distributed.process_group import ProcessGroup
@@ -206,6 +207,8 @@ def _make_backend(
         return plugin.creator_fn(given, options)
     if name == Backend.GLOO:
         return ProcessGroupGloo(store, rank, size, timeout)
+    if name == Backend.NCCL:
+        return ProcessGroupNCCL(store, rank, size, timeout, options)
     if name == Backend.FAKE:
         return FakeProcessGroup(rank, size)
     if name == Backend.THREADED:

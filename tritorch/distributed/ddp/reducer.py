@@ -74,11 +74,15 @@ class Reducer:
         bucket, place = self.places[i]
         return self.buckets[bucket].views[place]
 
+    def _numbers(self, values: list[int]) -> Any:
+        """Numbers that members tell one another, on the device whose backend they have."""
+        return tensor(values, device=self.parameters[0].device)
+
     @no_grad()
     def _rebuild(self) -> None:
         """Buckets in the order in which gradients arrived at one member."""
         self._rebuilt = True
-        order = tensor(self._arrival or list(range(len(self.parameters))))
+        order = self._numbers(self._arrival or list(range(len(self.parameters))))
         broadcast(order, get_global_rank(self.group, self.source), self.group)
         before = [self._view(i) for i in range(len(self.parameters))]
         self._build(order.tolist())
@@ -126,7 +130,7 @@ class Reducer:
             bucket.flat.zero_()
             self._start(number)
         if self.find_unused or self.static:
-            all_reduce(tensor([0] * len(self.parameters)), group=self.group)
+            all_reduce(self._numbers([0] * len(self.parameters)), group=self.group)
         for bucket in self.buckets:
             bucket.work.wait()
 
@@ -217,7 +221,7 @@ class Reducer:
         unused = set(self._unused)
         if self.static:
             unused = {i for i, times in enumerate(self._seen) if times == 0}
-        counts = tensor([int(i not in unused) for i in range(len(self.parameters))])
+        counts = self._numbers([int(i not in unused) for i in range(len(self.parameters))])
         all_reduce(counts, group=self.group)
         return [count > 0 for count in counts.tolist()]
 
