@@ -1,4 +1,4 @@
-"""`python -m tritorch`: doctor, demo, benchmarks, precompiling, programs written for PyTorch."""
+"""`python -m tritorch`: doctor, demo, benchmarks, launching, programs written for PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs a subcommand and returns the exit status; without one, prints help."""
     parser = argparse.ArgumentParser(prog="python -m tritorch")
     commands = parser.add_subparsers(
-        dest="command", metavar="{doctor,demo,bench,precompile,run,stand-in}"
+        dest="command", metavar="{doctor,demo,bench,precompile,run,launch,stand-in}"
     )
     commands.add_parser(
         "doctor", add_help=False, help="what is installed, what works, what does not, and the fix"
@@ -29,6 +29,10 @@ def main(argv: list[str] | None = None) -> int:
         "run", add_help=False, help="run a program whose `import torch` gives tritorch"
     )
     commands.add_parser(
+        "launch", add_help=False,
+        help="run a program in all processes of a job, as torchrun does; see launch --help",
+    )  # fmt: skip
+    commands.add_parser(
         "stand-in", add_help=False,
         help="tell pip that torch is here, for packages that ask for it; see stand-in --help",
     )  # fmt: skip
@@ -37,6 +41,10 @@ def main(argv: list[str] | None = None) -> int:
         from tritorch import _as_torch
 
         return _as_torch.run(given[1:])
+    if given[:1] == ["launch"]:
+        from tritorch.distributed import run
+
+        return run.main(given[1:])
     if given[:1] == ["bench"]:  # its names could be taken for subcommands' arguments
         from tritorch.bench import cli
 

@@ -164,8 +164,9 @@ def _in_spawned_processes_too() -> None:
 _USAGE = "usage: python -m tritorch run [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]"
 
 
-def run(arguments: Sequence[str]) -> int:
-    """`python -m tritorch run script.py args...`, as `python script.py args...` would."""
+def run(arguments: Sequence[str], aliased: bool = True) -> int:
+    """`python -m tritorch run script.py args...`, as `python script.py args...` would.  aliased:
+    whether `import torch` gives tritorch in it."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_USAGE)
         return 0 if arguments else 2
@@ -176,9 +177,12 @@ def run(arguments: Sequence[str]) -> int:
     if first not in ("-m", "-c", "-") and not Path(first).exists():
         print(f"python -m tritorch run: no such file: {first}", file=sys.stderr)
         return 2
-    as_torch()
+    if aliased:
+        as_torch()
     try:
         if first == "-m":
+            if aliased and rest[0].partition(".")[0] == "torch":  # a program of PyTorch's: ours
+                rest[0] = _ours(rest[0])
             sys.argv, sys.path[:0] = rest, [""]
             runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
         elif first == "-c":

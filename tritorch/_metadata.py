@@ -8,6 +8,7 @@ not fetch gigabytes for a package that asks for it.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import sysconfig
 from importlib import metadata
@@ -43,6 +44,10 @@ def _folder() -> Path:
     return Path(sysconfig.get_path("purelib")) / f"torch-{API}.dist-info"
 
 
+def _command() -> Path:
+    return Path(sysconfig.get_path("scripts")) / "torchrun"
+
+
 def write() -> Path:
     """pip takes torch for installed in this environment."""
     try:
@@ -58,7 +63,14 @@ def write() -> Path:
     folder.mkdir(exist_ok=True)
     for name, text in _FILES.items():
         (folder / name).write_text(text)
+    command = _command()
+    command.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom tritorch.distributed.run import torchrun\n"
+        "sys.exit(torchrun())\n"
+    )
+    command.chmod(0o755)
     recorded = [f"{folder.name}/{name},,\n" for name in (*_FILES, "RECORD")]
+    recorded.append(f"{os.path.relpath(command, folder.parent)},,\n")
     (folder / "RECORD").write_text("".join(recorded))
     return folder
 
@@ -68,6 +80,7 @@ def remove() -> bool:
     folder = _folder()
     if not folder.exists():
         return False
+    _command().unlink(missing_ok=True)
     for each in folder.iterdir():
         each.unlink()
     folder.rmdir()
@@ -79,7 +92,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tritorch stand-in",
         description=f"Tells pip that torch {API} is installed in this environment, so that "
-        "packages that ask for torch install without it. `pip uninstall torch` takes it back, too.",
+        "packages that ask for torch install without it, and puts torchrun beside pip. `pip "
+        "uninstall torch` takes it back, too.",
     )
     parser.add_argument("--remove", action="store_true", help="take it back")
     options = parser.parse_args(arguments)

@@ -39,6 +39,7 @@ void bind_errors(nb::module_& m);
 void bind_dtypes(nb::module_& m);
 void bind_device(nb::module_& m);
 void bind_distributed(nb::module_& m);
+void bind_nccl(nb::module_& m);
 void bind_kernels(nb::module_& m);
 void bind_streams(nb::module_& m);
 void bind_memory(nb::module_& m);

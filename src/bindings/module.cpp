@@ -65,6 +65,7 @@ NB_MODULE(_C, m) {
   bind_random(m);
   bind_simulator(m);
   bind_distributed(m);
+  bind_nccl(m);
   keep_freed_host_memory();
   if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
       !add_following(m.ptr()) || !add_property_type(m.ptr()) || !add_module_type(m.ptr()) ||

@@ -44,7 +44,9 @@ Needed closure(std::span<const Point> targets) {
 
 bool ready(const Stream& stream) {
   if (stream.running || stream.queue.empty()) return false;
-  const std::vector<Point>& needs = stream.queue.front().needs;
+  const Operation& front = stream.queue.front();
+  if (front.action.ready && !front.action.ready()) return false;
+  const std::vector<Point>& needs = front.needs;
   return std::all_of(needs.begin(), needs.end(), reached);
 }
 
@@ -179,6 +181,16 @@ Point append(const std::shared_ptr<Stream>& stream, Action action, std::shared_p
   return point;
 }
 
+// What is needed waits for another process.
+void wait_for_others(Lock& lock) {
+  {
+    BlockingRegion waiting;
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  lock.lock();
+}
+
 void tell_of_interruption() { require(!std::exchange(state().interrupted, false), kInterrupted); }
 
 void run_until(Lock& lock, std::span<const Point> targets) {
@@ -189,7 +201,10 @@ void run_until(Lock& lock, std::span<const Point> targets) {
   while (!all_reached()) {
     wait_for_executor(lock);
     if (all_reached()) return;
-    if (std::shared_ptr<Stream> stream = choose(needed)) execute(lock, stream);
+    if (std::shared_ptr<Stream> stream = choose(needed))
+      execute(lock, stream);
+    else
+      wait_for_others(lock);
   }
 }
 

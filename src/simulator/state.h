@@ -45,6 +45,7 @@ struct Action {
   bool calls_out = false;              // `work` runs code that is not ours: not under the lock
   std::shared_ptr<const Graph> graph;  // a graph launch: its nodes instead of `work`
   bool bookkeeping = false;            // is done on a lost device too
+  std::function<bool()> ready = {};    // may be empty; until it says so the stream waits
 };
 
 // "The stream has done its first `sequence` operations."

@@ -57,8 +57,8 @@ def test_refusals(alone):
         dist.new_group(timeout=5)
     with pytest.raises(ValueError, match="Rank 3 is out of range"):
         dist.new_group([3])
-    with pytest.raises(RuntimeError, match="doesn't have NCCL built in"):
-        dist.new_group(backend="nccl")
+    with pytest.raises(RuntimeError, match="doesn't have UCC built in"):
+        dist.new_group(backend="ucc")
 
 
 def test_without_a_group():

@@ -44,6 +44,8 @@ UPWARD = {
     ("cuda.graphed", "nn"): "modules are captured with their parameters",
     ("func.transforms", "nn"): "functional_call and batch norms of a module",
     ("nn.parallel.distributed", "distributed"): "data parallelism stands on groups of processes",
+    ("nn.modules.norm", "distributed"): "one of its norms is of all processes",
+    ("nn.modules._functions", "distributed"): "statistics of all processes",
     ("nn.modules.module", "compiler"): "who compiles a module in place needs it, nobody else does",
     ("nn.modules.transformer", "backends"): "whether the padding is left out is set there",
     ("nn.parameter", "serialization"): "who pickles a parameter needs the file format",

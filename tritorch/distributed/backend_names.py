@@ -147,6 +147,10 @@ def get_default_backend_for_device(device: Any) -> str:
 def is_backend_available(backend: str) -> bool:
     """Whether a backend can be used."""
     name = backend.lower()
+    if name == Backend.NCCL:
+        from tritorch.distributed.backends import nccl
+
+        return nccl.is_available()
     return name in ("gloo", "fake", "threaded") or name.upper() in Backend._plugins
 
 

@@ -13,6 +13,7 @@ from tritorch.distributed.backend_names import (
     get_default_backend_for_device,
     is_backend_available,
 )
+from tritorch.distributed.backends import nccl
 from tritorch.distributed.backends.gloo import ProcessGroupGloo
 from tritorch.distributed.checks import (
     _check_single_tensor as _check_single_tensor,
@@ -156,8 +157,8 @@ __all__ = [
 
 
 def is_nccl_available() -> bool:
-    """False."""
-    return False
+    """Whether there is a GPU, or a simulated one, and NCCL."""
+    return nccl.is_available()
 
 
 def is_gloo_available() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tritorch.distributed.backends.nccl import ProcessGroupNCCL
 from tritorch.distributed.checks import _check_single_tensor
 from tritorch.distributed.collectives import collective
 from tritorch.distributed.groups import (
@@ -131,6 +132,20 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         )
     if any(op.group != p2p_op_list[0].group for op in p2p_op_list):
         raise ValueError("All ops need to use the same group.")
+    if not p2p_op_list:
+        return []
+    backend = p2p_op_list[0].group._of(p2p_op_list[0].tensor)
+    if isinstance(backend, ProcessGroupNCCL):  # alone, each would wait for its other end
+        backend.start_coalescing()
+        try:
+            _begin_all(p2p_op_list)
+        finally:
+            work = backend.end_coalescing()
+        return [] if work is None else [work]
+    return _begin_all(p2p_op_list)
+
+
+def _begin_all(p2p_op_list: list[P2POp]) -> list[Work]:
     works = []
     for op in p2p_op_list:
         peer = {"group_dst" if op.op is isend else "group_src": op.group_peer}

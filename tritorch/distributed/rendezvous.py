@@ -13,8 +13,9 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlparse
 
+from tritorch.distributed import schedulers
 from tritorch.distributed.constants import default_pg_timeout
-from tritorch.distributed.stores import FileStore, Store, TCPStore
+from tritorch.distributed.stores import FileStore, PrefixStore, Store, TCPStore
 
 __all__ = ["register_rendezvous_handler", "rendezvous"]
 
@@ -107,10 +108,14 @@ def _store_at(host: str, port: int, rank: int, world_size: int, timeout: timedel
         raise ValueError(f"port must have value from 0 to 65535 but was {port}.")
     # A launcher may serve the store itself.
     served = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    return TCPStore(
+    store = TCPStore(
         host, port, world_size, is_master=rank == 0 and not served, timeout=timeout,
-        multi_tenant=not served,
+        multi_tenant=not served, wait_for_workers=not served,
     )  # fmt: skip
+    if not served:
+        return store
+    # It outlives a failure of the workers, who start again: each attempt has keys of its own.
+    return PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
 
 
 def _tcp(url: str, timeout: timedelta = default_pg_timeout, **kwargs: Any) -> Iterator[Meeting]:
@@ -125,11 +130,18 @@ def _tcp(url: str, timeout: timedelta = default_pg_timeout, **kwargs: Any) -> It
 
 def _env(url: str, timeout: timedelta = default_pg_timeout, **kwargs: Any) -> Iterator[Meeting]:
     query = _query(urlparse(url))
+    found = None if os.environ.get("RANK") else schedulers.as_rank()
+    said: dict[str, str] = {}
+    if found is not None:
+        os.environ.setdefault("LOCAL_RANK", str(found.local_rank))
+        said = {"RANK": str(found.rank), "WORLD_SIZE": str(found.size), "MASTER_ADDR": found.host,
+                "MASTER_PORT": str(found.port)}  # fmt: skip
 
     def needed(name: str) -> str:
-        value = os.environ.get(name)
+        value = os.environ.get(name) or said.get(name)
         if not value:
-            raise _error("env", f"environment variable {name} expected, but not set")
+            by = f" ({found.scheduler} does not say it)" if found is not None else ""
+            raise _error("env", f"environment variable {name} expected, but not set{by}")
         return value
 
     rank = int(query["rank"]) if "rank" in query else int(needed("RANK"))

@@ -10,9 +10,11 @@ from datetime import timedelta
 from typing import Any
 
 from tritorch.core.device import device as Device
+from tritorch.distributed import schedulers
 from tritorch.distributed.backend_names import Backend, BackendConfig
 from tritorch.distributed.backends.fake import FakeProcessGroup, FakeStore
 from tritorch.distributed.backends.gloo import ProcessGroupGloo
+from tritorch.distributed.backends.nccl import ProcessGroupNCCL
 from tritorch.distributed.backends.threaded import ThreadedProcessGroup
 from tritorch.distributed.constants import default_pg_timeout
 from tritorch.distributed.process_group import ProcessGroup
@@ -131,7 +133,10 @@ def _alone(init_method: str | None, rank: int, world_size: int) -> bool:
     if world_size == 1 and rank in (-1, 0) and not os.environ.get("MASTER_ADDR"):
         return True
     variables = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    return (rank, world_size) == (-1, -1) and not any(os.environ.get(v) for v in variables)
+    if (rank, world_size) != (-1, -1) or any(os.environ.get(v) for v in variables):
+        return False
+    found = schedulers.as_rank()
+    return found is None or found.size == 1
 
 
 def init_process_group(
@@ -202,6 +207,8 @@ def _make_backend(
         return plugin.creator_fn(given, options)
     if name == Backend.GLOO:
         return ProcessGroupGloo(store, rank, size, timeout)
+    if name == Backend.NCCL:
+        return ProcessGroupNCCL(store, rank, size, timeout, options)
     if name == Backend.FAKE:
         return FakeProcessGroup(rank, size)
     if name == Backend.THREADED:

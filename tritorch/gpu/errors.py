@@ -37,7 +37,7 @@ _Site = tuple[int, str, tuple[Any, ...], CodeType | None, int]
 class _Flags:
     """One device's buffer, and who holds its slots."""
 
-    __slots__ = ("array", "host", "next_launch", "sites")
+    __slots__ = ("array", "host", "next_launch", "posted", "sites")
 
     def __init__(self, device: int) -> None:
         self.host = _C.pinned_buffer(8 * (2 + 2 * _SLOTS)).view(np.int64)
@@ -45,6 +45,7 @@ class _Flags:
         address = self.host.__array_interface__["data"][0]
         self.array = _C.adopt(self.host, address, self.host.shape, None, int64, device)
         self.sites: list[_Site | None] = [None] * _SLOTS
+        self.posted: list[BaseException] = []
         self.next_launch = itertools.count(_FIRST).__next__
 
 
@@ -114,6 +115,16 @@ def _register(device: int, operator: str, kind: type[Exception]) -> tuple[_Flags
         return _flags[device], _operator_ids[operator]
 
 
+def post(device: int, error: BaseException) -> None:
+    """Has the next synchronisation of a device raise this: what it waited for was given up."""
+    with _lock:
+        if device not in _flags:
+            _flags[device] = _Flags(device)
+    flags = _flags[device]
+    flags.posted.append(error)
+    flags.host[0] = 1
+
+
 def check(device: int) -> None:
     """Raises what kernels of a device have reported; called after a synchronisation."""
     flags = _flags.get(device)
@@ -122,7 +133,12 @@ def check(device: int) -> None:
 
 
 def _raise(flags: _Flags) -> None:
-    """Raises for the first bad launch, and forgets all."""
+    """Raises what was posted, or for the first bad launch, and forgets all."""
+    if flags.posted:
+        error = flags.posted[0]
+        flags.posted.clear()
+        flags.host[:] = 0
+        raise error
     launches, values = flags.host[2::2], flags.host[3::2]
     marked = np.flatnonzero(launches)
     found = sorted((int(launches[slot]), int(values[slot]), int(slot)) for slot in marked)

@@ -10,8 +10,10 @@ from typing import Any
 from tritorch import Tensor, is_grad_enabled, no_grad
 from tritorch._trees.walk import tree_leaves, tree_map
 from tritorch.core.device import device as Device
+from tritorch.distributed.algorithms.join import Join, Joinable
 from tritorch.distributed.collectives import broadcast
 from tritorch.distributed.ddp.buckets import FIRST, GradBucket
+from tritorch.distributed.ddp.joining import Call, JoiningHook, agreed
 from tritorch.distributed.ddp.reducer import Reducer
 from tritorch.distributed.groups import _group_or_default_group, get_global_rank
 from tritorch.distributed.objects import all_gather_object
@@ -22,7 +24,7 @@ from tritorch.nn.parameter import is_lazy
 CAP = 25  # MiB: how much travels together
 
 
-class DistributedDataParallel(Module):
+class DistributedDataParallel(Module, Joinable):
     """A module in each process of a group: parameters start the same, and gradients are averaged
     during backward passes, so that they stay the same."""
 
@@ -60,7 +62,7 @@ class DistributedDataParallel(Module):
             self._require_same(chosen)
             self._send(p for name, p in module.named_parameters() if self._travels(name))
             self._send(b for name, b in module.named_buffers() if self._travels(name))
-        self._hooked = False
+        self._hooked, self._divides_by_first_size = False, True
         self.reducer = Reducer(
             [p for _, p in chosen], [name for name, _ in chosen], self.process_group,
             min(FIRST, cap) if bucket_cap_mb is None else cap, cap, gradient_as_bucket_view,
@@ -132,9 +134,9 @@ class DistributedDataParallel(Module):
                     )
 
     @no_grad()
-    def _send(self, tensors: Any) -> None:
-        """Rank 0's values become everybody's."""
-        source = get_global_rank(self.process_group, 0)
+    def _send(self, tensors: Any, rank: int = 0) -> None:
+        """A member's values become everybody's."""
+        source = get_global_rank(self.process_group, rank)
         works = []
         for each in tensors:
             # A tensor with gaps, or views of parameters, travel as copies.
@@ -151,8 +153,10 @@ class DistributedDataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """The module's own result; its gradients will be averaged."""
         synchronising = is_grad_enabled() and self.require_backward_grad_sync
-        if self.require_forward_param_sync and self.broadcast_buffers:
-            self._send(b for name, b in self.module.named_buffers() if self._travels(name))
+        if is_grad_enabled() and self._join_config.enable:
+            self._say_call(synchronising)
+        elif self.require_forward_param_sync and self.broadcast_buffers:
+            self._send_buffers(0)
         if self.device_ids:
             inputs, kwargs = tree_map(self._to_device, (inputs, kwargs))
         output = self.module(*inputs, **kwargs)
@@ -161,6 +165,65 @@ class DistributedDataParallel(Module):
         if synchronising:
             self.reducer.prepare(x for x in tree_leaves(output) if isinstance(x, Tensor))
         return output
+
+    def _send_buffers(self, rank: int) -> None:
+        self._send((b for name, b in self.module.named_buffers() if self._travels(name)), rank)
+
+    # Joining: Note [What is said at a join].
+
+    def _say_call(self, synchronising: bool) -> None:
+        """A call begins here, and its like at the others."""
+        work = Join.notify_join_context(self)
+        rank, reducer = self.process_group.rank(), self.reducer
+        buffers = self.require_forward_param_sync and self.broadcast_buffers
+        rebuild = synchronising and reducer.may_rebuild()
+        call = agreed(
+            Call(int(buffers), int(synchronising), int(rebuild), rank),
+            self.device, self.process_group,
+        )  # fmt: skip
+        reducer.source = call.source
+        if work is not None:
+            work.wait()
+            count = int(work.result()[0].item())
+            reducer.divisor = None if self._divides_by_first_size else count
+        if call.buffers:
+            self._send_buffers(call.source)
+
+    def _follow(self, call: Call) -> None:
+        """The collectives of a call, by a process that has joined."""
+        self.reducer.source = call.source
+        if call.buffers:
+            self._send_buffers(call.source)
+        if call.gradients:
+            self.reducer.follow(bool(call.rebuild))
+
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Join:
+        """A context for inputs that run out earlier in some processes."""
+        return Join(
+            [self], enable, throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
+        )  # fmt: skip
+
+    def join_hook(self, **kwargs: Any) -> JoiningHook:
+        """What stands for this module's calls in a process without inputs."""
+        return JoiningHook(self, kwargs.get("divide_by_initial_world_size", True))
+
+    @property
+    def device(self) -> Any:
+        """The parameters' device."""
+        return next(self.module.parameters()).device
+
+    join_device = device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The group whose members join."""
+        return self.process_group
 
     def _to_device(self, value: Any) -> Any:
         return value.to(self._input_device) if isinstance(value, Tensor) else value

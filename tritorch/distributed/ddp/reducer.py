@@ -52,6 +52,8 @@ class Reducer:
         self.hook: Callable[[Any, Any], Any] | None = None
         self.hook_state: Any = None
         self.synchronising = True
+        self.source = 0  # whose order of gradients counts
+        self.divisor: int | None = None  # of sums of gradients; the group's size if None
         self._expecting = self._callback = False
         self._passes = 0  # that have ended
         self._arrival: list[int] = []  # of the first pass
@@ -72,12 +74,16 @@ class Reducer:
         bucket, place = self.places[i]
         return self.buckets[bucket].views[place]
 
+    def _numbers(self, values: list[int]) -> Any:
+        """Numbers that members tell one another, on the device whose backend they have."""
+        return tensor(values, device=self.parameters[0].device)
+
     @no_grad()
     def _rebuild(self) -> None:
-        """Buckets in the order in which gradients arrived at rank 0."""
+        """Buckets in the order in which gradients arrived at one member."""
         self._rebuilt = True
-        order = tensor(self._arrival)
-        broadcast(order, get_global_rank(self.group, 0), self.group)
+        order = self._numbers(self._arrival or list(range(len(self.parameters))))
+        broadcast(order, get_global_rank(self.group, self.source), self.group)
         before = [self._view(i) for i in range(len(self.parameters))]
         self._build(order.tolist())
         for i, p in enumerate(self.parameters):
@@ -95,8 +101,7 @@ class Reducer:
                 UNFINISHED + f"Parameters which did not receive grad for rank "
                 f"{self.group.rank()}: {', '.join(missing)}"
             )
-        complete = len(self._arrival) == len(self.parameters)
-        if self._passes and not self._rebuilt and not self.find_unused and complete:
+        if self.may_rebuild():
             self._rebuild()
         for bucket in self.buckets:
             bucket.waiting, bucket.work = len(bucket.parameters), None
@@ -110,6 +115,24 @@ class Reducer:
         elif self.static and self._passes:
             self._unused = [i for i, times in enumerate(self._seen) if times == 0]
         self._expecting, self._callback = True, False
+
+    def may_rebuild(self) -> bool:
+        """Whether the next pass begins with buckets made anew."""
+        complete = len(self._arrival) == len(self.parameters)
+        return bool(self._passes and not self._rebuilt and not self.find_unused and complete)
+
+    @no_grad()
+    def follow(self, rebuild: bool) -> None:
+        """The collectives of a pass, with nothing to add."""
+        if rebuild:
+            self._rebuild()
+        for number, bucket in enumerate(self.buckets):
+            bucket.flat.zero_()
+            self._start(number)
+        if self.find_unused or self.static:
+            all_reduce(self._numbers([0] * len(self.parameters)), group=self.group)
+        for bucket in self.buckets:
+            bucket.work.wait()
 
     def _arrived(self, i: int) -> None:
         if not self.synchronising or not self._expecting:
@@ -158,7 +181,7 @@ class Reducer:
             seen = GradBucket(number, bucket, number == len(self.buckets) - 1)
             bucket.work = self.hook(self.hook_state, seen)
             return
-        bucket.flat.div_(self.group.size())
+        bucket.flat.div_(self.divisor or self.group.size())
         bucket.work = all_reduce(bucket.flat, group=self.group, async_op=True)
 
     @no_grad()
@@ -198,7 +221,7 @@ class Reducer:
         unused = set(self._unused)
         if self.static:
             unused = {i for i, times in enumerate(self._seen) if times == 0}
-        counts = tensor([int(i not in unused) for i in range(len(self.parameters))])
+        counts = self._numbers([int(i not in unused) for i in range(len(self.parameters))])
         all_reduce(counts, group=self.group)
         return [count > 0 for count in counts.tolist()]
 

@@ -10,6 +10,7 @@ from tritorch.core.dtype import int64
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
+from tritorch.nn.modules._functions import SyncBatchNorm as _SyncBatchNorm
 from tritorch.nn.modules.linear import parameter
 from tritorch.nn.modules.module import Module
 
@@ -100,10 +101,15 @@ class _BatchNorm(_NormBase):
                 factor = 1.0 / float(self.num_batches_tracked)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         running = not self.training or self.track_running_stats
-        return F.batch_norm(
+        return self._normalised(
             input, self.running_mean if running else None, self.running_var if running else None,
-            self.weight, self.bias, by_batch, factor, self.eps,
+            by_batch, factor,
         )  # fmt: skip
+
+    def _normalised(
+        self, input: Tensor, mean: Tensor | None, var: Tensor | None, by_batch: bool, factor: float
+    ) -> Tensor:
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, factor, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -125,7 +131,7 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch norm over all processes; with a single process, batch norm."""
+    """Batch norm over all processes of a group; with a single process, batch norm."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
@@ -139,6 +145,21 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def _normalised(
+        self, input: Tensor, mean: Tensor | None, var: Tensor | None, by_batch: bool, factor: float
+    ) -> Tensor:
+        if by_batch and self.training:
+            from tritorch import distributed
+
+            if distributed.is_initialized():
+                group = self.process_group or distributed.group.WORLD
+                size = distributed.get_world_size(group)
+                if size > 1:
+                    return _SyncBatchNorm.apply(
+                        input, self.weight, self.bias, mean, var, self.eps, factor, group, size
+                    )
+        return super()._normalised(input, mean, var, by_batch, factor)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

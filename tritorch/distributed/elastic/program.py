@@ -1,0 +1,32 @@
+"""What runs in a worker: a program, whose error is written down for the launcher.
+
+`python -m tritorch.distributed.elastic.program [--as-torch] [-m MODULE | SCRIPT] [ARGUMENT ...]`
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from tritorch import _as_torch
+from tritorch.distributed.elastic.multiprocessing.errors import get_error_handler
+
+
+def main(arguments: list[str]) -> int:
+    """Runs it as `python SCRIPT ...` would, and gives its exit status."""
+    shown = sys.excepthook
+
+    def hook(kind: Any, error: BaseException, trace: Any) -> None:
+        path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+        if path and not os.path.exists(path):  # `record` may have written it
+            get_error_handler().record_exception(error)
+        shown(kind, error, trace)
+
+    sys.excepthook = hook
+    aliased = arguments[:1] == ["--as-torch"]
+    return _as_torch.run(arguments[1:] if aliased else arguments, aliased)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
