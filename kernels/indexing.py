@@ -108,7 +108,9 @@ def scatter(
 
 
 @triton.jit
-def sort_few(key_ptr, key_out_ptr, order_out_ptr, n_elements, PART: tl.constexpr, BLOCK: tl.constexpr):
+def sort_few(
+    key_ptr, key_out_ptr, order_out_ptr, n_elements, PART: tl.constexpr, BLOCK: tl.constexpr
+):
     """Moves each key, and where it came from, behind those that are smaller and earlier equals.
 
     One program counts those of BLOCK keys, PART at a time.
