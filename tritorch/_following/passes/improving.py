@@ -4,7 +4,8 @@ function from calls to calls.  All but the last one keep bits; that one does if 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tritorch._following.fusing.fuser import written_kernels
 from tritorch._following.lowering import Lowered
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from tritorch._following.plans import Making
 
 
-class About(NamedTuple):
+@dataclass(frozen=True)
+class About:
     """What passes know of a program.  forms: they say of arrays whose sizes are open that they are
     of an unknown kind; given: values from outside; kept: those needed at the end; alone: values
     from outside whose memory no other value shows."""
