@@ -104,7 +104,30 @@ def scatter(
     tl.store(y_ptr + y_offsets, tl.load(x_ptr + x_offsets, mask=mask), mask=mask)
 
 
-# ---- a stable sort of keys, four bits at a time -------------------------------------------------
+# ---- a stable sort of keys: of few by counting, of many four bits at a time ---------------------
+
+
+@triton.jit
+def sort_few(
+    key_ptr, key_out_ptr, order_out_ptr, n_elements, PART: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Moves each key, and where it came from, behind those that are smaller and earlier equals.
+
+    One program counts those of BLOCK keys, PART at a time.
+    """
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n_elements
+    key = tl.load(key_ptr + at, mask=mask, other=0)
+    place = tl.zeros([BLOCK], tl.int32)
+    for start in range(0, n_elements, PART):
+        other_at = start + tl.arange(0, PART)
+        other_mask = other_at < n_elements
+        other = tl.load(key_ptr + other_at, mask=other_mask, other=0)[None, :]
+        earlier = other_at[None, :] < at[:, None]
+        goes_before = (other < key[:, None]) | ((other == key[:, None]) & earlier)
+        place += tl.sum((goes_before & other_mask[None, :]).to(tl.int32), axis=1)
+    tl.store(key_out_ptr + place, key, mask=mask)
+    tl.store(order_out_ptr + place, at.to(tl.int64), mask=mask)
 
 
 @triton.jit
@@ -116,7 +139,7 @@ def digits(key, linear, mask, shift, BLOCK: tl.constexpr):
     return keys, digit, is_digit.to(tl.int32)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["shift"])
 def radix_count(key_ptr, count_ptr, n_elements, n_blocks, shift, BLOCK: tl.constexpr):
     """count[digit, block] = how many keys of the block have that digit."""
     linear, mask = block_offsets(n_elements, True, BLOCK)
@@ -125,23 +148,21 @@ def radix_count(key_ptr, count_ptr, n_elements, n_blocks, shift, BLOCK: tl.const
     tl.store(count_ptr + bins * n_blocks + tl.program_id(0), tl.sum(is_digit, axis=0).to(tl.int64))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["shift"])
 def radix_move(
     key_ptr, order_ptr, count_ptr, key_out_ptr, order_out_ptr, n_elements, n_blocks, shift,
-    FIRST: tl.constexpr, BLOCK: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Moves each key, and where it came from, behind those of smaller digit and earlier equals.
 
-    count: what the scan made of radix_count's.  FIRST: order is still 0, 1, 2 ...
+    count: what the scan made of radix_count's.  For the first digit, order is still 0, 1, 2 ...
     """
     linear, mask = block_offsets(n_elements, True, BLOCK)
     keys, digit, is_digit = digits(key_ptr, linear, mask, shift, BLOCK)
     rank = tl.sum(is_digit * (tl.cumsum(is_digit, axis=0) - 1), axis=1)
     start = tl.load(count_ptr + digit.to(tl.int64) * n_blocks + tl.program_id(0), mask=mask)
-    if FIRST:
-        order = linear
-    else:
-        order = tl.load(order_ptr + linear, mask=mask)
+    moved = tl.load(order_ptr + linear, mask=mask & (shift > 0), other=0)
+    order = tl.where(shift > 0, moved, linear)
     tl.store(key_out_ptr + start + rank, keys, mask=mask)
     tl.store(order_out_ptr + start + rank, order, mask=mask)
 

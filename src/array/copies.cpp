@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "driver/context.h"
 #include "memory/registry.h"
@@ -9,6 +11,8 @@
 
 namespace tritorch {
 namespace {
+
+constexpr std::size_t kSmall = 1 << 16;  // bytes that a copy keeps that waits
 
 void require_dense(const Array& array, std::size_t bytes, const char* what) {
   if (!array.layout.is_contiguous())
@@ -42,6 +46,10 @@ void copy_from_host(const Array& to, std::span<const std::byte> from, cu::CUstre
                     bool non_blocking) {
   require_dense(to, from.size(), "copy_from_host");
   if (from.empty()) return;
+  if (from.size() <= kSmall && made_later([=, kept = std::vector(from.begin(), from.end())] {
+        copy_from_host(to, kept, stream, true);
+      }))
+    return;
   DeviceScope scope(to.device());
   if (recorder) recorder->uploaded(to.data(), from, stream);
   Unrecorded noted;
@@ -65,6 +73,7 @@ void copy_dense(const Array& to, const Array& from, cu::CUstream stream) {
   require_dense(from, from.nbytes(), "copy_dense");
   if (from.nbytes() == 0) return;
   if (to.device() == from.device()) {
+    if (made_later([=] { copy_dense(to, from, stream); })) return;
     DeviceScope scope(to.device());
     if (recorder) recorder->copied(to.data(), from.data(), from.nbytes(), stream);
     Unrecorded noted;
@@ -83,6 +92,10 @@ void fill_dense(const Array& array, std::span<const char> pattern, cu::CUstream 
   const std::size_t width = pattern.size();
   if (width != 1 && width != 2 && width != 4)
     throw std::domain_error("fill_dense: a pattern has 1, 2 or 4 bytes");
+  if (made_later([=, kept = std::string(pattern.begin(), pattern.end())] {
+        fill_dense(array, kept, stream);
+      }))
+    return;
   const std::size_t count = array.nbytes() / width;
   std::uint32_t value = 0;
   std::memcpy(&value, pattern.data(), width);

@@ -120,6 +120,7 @@ void bind_streams(nb::module_& m) {
   m.def(
       "stream_query",
       [](int device, std::uint64_t stream) {
+        start_what_waits();
         DeviceScope scope(device);
         cu::CUresult result;
         {

@@ -2,10 +2,14 @@
 #include "bindings/convert.h"
 #include "launch/binary.h"
 #include "launch/tensormap.h"
+#include "launch/waiting.h"
 
 namespace tritorch {
 
 void bind_kernels(nb::module_& m) {
+  m.def("launches_wait", launches_wait, "Whether launches wait for their kernels.");
+  m.def("start_what_waits", start_what_waits, "Launches what waits, when its kernels are there.");
+  m.def("forget_what_waits", forget_what_waits, "Launches that wait will not be made.");
   m.def(
       "load_binary",
       [](const std::string& name, nb::bytes image, int shared, int device) {

@@ -122,6 +122,7 @@ void bind_memory(nb::module_& m) {
       "reset_accumulated_memory_stats",
       [](int device) { device_allocator(device).reset_accumulated_statistics(); }, "device"_a);
   m.def("empty_cache", [] {
+    start_what_waits();
     for (int device = 0; device < kMaxDevices; ++device)
       if (memory::existing_allocator(device)) {
         DeviceScope scope(device);

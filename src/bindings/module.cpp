@@ -29,6 +29,7 @@ void enter_interpreter(void* state) {
 }
 
 bool collect_garbage() {
+  start_what_waits();  // which keeps memory
   if (!garbage_collector) return false;
   outlasting([] {
     Acquired interpreter;

@@ -151,6 +151,14 @@ DeviceScope::~DeviceScope() {
     bound_device = previous_;
 }
 
+Bound::Bound() : before_(bound_device) {}
+
+Bound::~Bound() {
+  if (bound_device == before_ || before_ < 0 || !device_in_use(before_)) return;
+  if (driver().cuCtxSetCurrent(devices[before_].context.load()) == cu::CUDA_SUCCESS)
+    bound_device = before_;
+}
+
 int current_device() noexcept { return this_device; }
 
 void set_current_device(int device) {

@@ -8,6 +8,7 @@
 #include "driver/error.h"
 #include "driver/recorder.h"
 #include "driver/table.h"
+#include "driver/waiting.h"
 
 namespace tritorch {
 
@@ -60,6 +61,7 @@ const DeviceProperties& device_properties(int device);
 // Runs a driver call outside Python's interpreter lock (see Note [Blocking regions]).
 template <class Call>
 inline void drive(const char* text, Call&& call) {
+  start_what_waits();
   if (recorder) [[unlikely]]
     recorder->drove(text);
   cu::CUresult result;
@@ -81,6 +83,17 @@ class DeviceScope {
 
  private:
   int previous_;
+};
+
+// In its scope others may be bound; then the one is again that was.
+class Bound {
+ public:
+  Bound();
+  ~Bound();
+  Bound(const Bound&) = delete;
+
+ private:
+  int before_;
 };
 
 }  // namespace tritorch

@@ -4,6 +4,7 @@
 
 #include "following/state.h"
 #include "launch/pack.h"
+#include "launch/waiting.h"
 
 namespace tritorch {
 namespace {
@@ -43,6 +44,7 @@ Owner owner_of(PyObject* array, const Tensor* tensor) {
 void expose(PyObject* array, bool by_address) {
   if (const Array* d = as_array(array)) {
     d->storage->exposed = true;
+    launch_at_once();
     return;
   }
   const Owner owner = owner_of(array, nullptr);

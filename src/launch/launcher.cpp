@@ -13,6 +13,7 @@
 #include "launch/descriptor.h"
 #include "launch/pack.h"
 #include "launch/recording.h"
+#include "launch/waiting.h"
 #include "profiling/device.h"
 #include "profiling/python.h"
 
@@ -361,9 +362,11 @@ struct Entry {
 enum class Kind : std::uint8_t { specialised, constant, unspecialised };
 
 struct KernelState {
-  std::uint32_t profiled = 0;    // the number of its name in profiles; 0: not asked yet
-  PyObject* compile;             // (device, args tuple, kwargs dict) -> (Launcher, function, keep)
-  std::vector<PyObject*> names;  // interned, one a parameter
+  std::uint32_t profiled = 0;  // the number of its name in profiles; 0: not asked yet
+  // (device, args tuple, kwargs dict, whether it may wait) -> (Launcher, function, keep), or None:
+  // it is being compiled
+  PyObject* compile;
+  std::vector<PyObject*> names;     // interned, one a parameter
   std::vector<PyObject*> defaults;  // null where there is none
   std::vector<Kind> kinds;
   std::unordered_multimap<std::uint64_t, Entry> entries;
@@ -463,9 +466,11 @@ Grid parse_grid(PyObject* value) {
   return grid;
 }
 
-// Asks Python for the compiled kernel.  The entry owns what it holds.
-Entry compile(KernelState& state, int device, PyObject* const* values, PyObject* const* args,
-              Py_ssize_t positional, PyObject* names, const std::vector<int>* slots) {
+// Asks Python for the compiled kernel.  The entry owns what it holds.  Nothing: the launch waits
+// until it is compiled, if it may.
+std::optional<Entry> compile(KernelState& state, int device, PyObject* const* values,
+                             PyObject* const* args, Py_ssize_t positional, PyObject* names,
+                             const std::vector<int>* slots, bool waits) {
   std::size_t count = state.names.size();
   PyObject* options = PyDict_New();
   PyObject* bound = PyTuple_New(static_cast<Py_ssize_t>(count));
@@ -485,11 +490,18 @@ Entry compile(KernelState& state, int device, PyObject* const* values, PyObject*
                PyList_Append(kept, value) == 0;
       }
     if (good)
-      result = outlasting(
-          [&] { return PyObject_CallFunction(state.compile, "iOO", device, bound, options); });
+      result = outlasting([&] {
+        return PyObject_CallFunction(state.compile, "iOOO", device, bound, options,
+                                     waits ? Py_True : Py_False);
+      });
   }
   Py_XDECREF(options);
   Py_XDECREF(bound);
+  if (result == Py_None && waits) {
+    Py_DECREF(result);
+    Py_DECREF(kept);
+    return std::nullopt;
+  }
   Entry entry{};
   PyObject *launcher = nullptr, *keep = nullptr;
   unsigned long long function = 0;
@@ -561,11 +573,23 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
     Grid grid = parse_grid(args[0]);
     cu::CUstream stream = current_stream(device);
     std::uint64_t hash = key.hash();
+    // What is recorded waits for nothing.
+    auto waits_behind_others = [] {
+      if (!has_to_wait()) return false;
+      if (!recorder) return true;
+      start_what_waits();
+      return false;
+    };
+    auto put_behind = [&] {
+      wait_to_launch(self, args, static_cast<std::size_t>(positional), names, device, stream);
+      return Py_NewRef(Py_None);
+    };
     ProfiledKernel named(state);
     if (key.cacheable()) {
       auto [first, last] = state.entries.equal_range(hash);
       for (; first != last; ++first)
         if (key == first->second.key) {
+          if (waits_behind_others()) return put_behind();
           Launcher* launcher = first->second.launcher;
           PyObject* keep = first->second.keep;
           Py_INCREF(launcher);  // a hook may clear the table
@@ -583,23 +607,28 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
           Py_RETURN_NONE;
         }
     }
-    Entry entry = compile(state, device, values, args, positional, names, slots);
+    std::optional<Entry> found = compile(state, device, values, args, positional, names, slots,
+                                         key.cacheable() && may_wait(stream));
+    if (!found) return put_behind();
+    Entry& entry = *found;
     entry.key = key.words();
+    const bool behind = waits_behind_others();
     try {
-      launch(entry.launcher, entry.function, grid, stream, device, values, entry.keep);
+      if (!behind) launch(entry.launcher, entry.function, grid, stream, device, values, entry.keep);
     } catch (...) {
       release(entry);
       throw;
     }
     if (!key.cacheable()) {
       release(entry);
-      Py_RETURN_NONE;
+    } else {
+      if (state.entries.size() >= kMaxEntries) {
+        for (auto& known : state.entries) release(known.second);
+        state.entries.clear();
+      }
+      state.entries.emplace(hash, std::move(entry));
     }
-    if (state.entries.size() >= kMaxEntries) {
-      for (auto& known : state.entries) release(known.second);
-      state.entries.clear();
-    }
-    state.entries.emplace(hash, std::move(entry));
+    if (behind) return put_behind();
     Py_RETURN_NONE;
   });
 }

@@ -163,6 +163,7 @@ void NodeGraph::change(std::size_t i, const GraphNode& node) {
 
 void NodeGraph::launch(const std::vector<GraphNode>& nodes,
                        const std::vector<std::uint32_t>& changed, cu::CUstream stream) {
+  start_what_waits();
   BlockingRegion region;
   for (std::uint32_t i : changed) change(i, nodes[i]);
   std::optional<profiling::LaunchScope> profiled;

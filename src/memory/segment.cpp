@@ -1,6 +1,7 @@
 // Segments: how the allocator obtains memory from the driver, and gives it back.
 #include <algorithm>
 
+#include "driver/waiting.h"
 #include "memory/allocator_impl.h"
 #include "simulator/simulator.h"
 
@@ -257,6 +258,7 @@ std::size_t DeviceAllocator::Impl::release(Block* block) {
 
 std::size_t DeviceAllocator::Impl::release_blocks(const std::vector<Cached>& cached,
                                                   std::size_t enough) {
+  if (launches_wait()) return 0;  // they may know memory by its address alone
   std::size_t released = 0;
   bool device_is_idle = false;
   for (const Cached& each : cached) {

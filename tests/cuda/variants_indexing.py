@@ -50,7 +50,7 @@ def _scatter(kind, claimed, size, wide):
     return variant("scatter", constants, size, x_ptr=f"*{kind}", y_ptr=f"*{kind}")
 
 
-def _segments(name, kind, compute, op, size, wide, block=(1, 128), order="*i64"):
+def _segments(name, kind, compute, op, size, wide, block=(1, 128)):
     constants = {"OP": op, "SELF": True, "N_KEY": 2, "N_INNER": 2, "WIDE": wide,
                  "BLOCK_ROWS": block[0], "BLOCK_COLS": block[1]}  # fmt: skip
     if name == "segment_reduce":
@@ -60,14 +60,13 @@ def _segments(name, kind, compute, op, size, wide, block=(1, 128), order="*i64")
         name,
         constants,
         size,
-        order_ptr=order,
+        order_ptr="*i64",
         x_ptr=f"*{kind}",
         y_ptr=f"*{kind}",
         partial_ptr=partial[compute],
     )
 
 
-ORDERS = ("*i32", "*i64")  # of few sources, of many
 REDUCTIONS = [
     ("fp32", tl.float32, "sum", "i32", False, (128, 1)),
     ("bf16", tl.float32, "mean", "i64", True),
@@ -91,13 +90,11 @@ VARIANTS = {
         for kind, claimed in (("i8", True), ("i64", False)) for width in WIDTHS
     ],
     ("indexing", "radix_count"): [variant("radix_count", {"BLOCK": 1024})],
-    ("indexing", "radix_move"): [
-        variant("radix_move", {"FIRST": first, "BLOCK": 1024, "num_warps": 16})
-        for first in (False, True)
-    ],
+    ("indexing", "radix_move"): [variant("radix_move", {"BLOCK": 1024, "num_warps": 16})],
+    ("indexing", "sort_few"): [variant("sort_few", {"PART": 128, "BLOCK": 32})],
     ("indexing", "exclusive_scan"): [variant("exclusive_scan", {"BLOCK": 8192}, x_ptr="*i64")],
     ("indexing", "segment_reduce"): [
-        _segments("segment_reduce", *r, order=order) for r in REDUCTIONS for order in ORDERS
+        _segments("segment_reduce", *r) for r in REDUCTIONS
     ],
     ("indexing", "segment_finish"): [_segments("segment_finish", *r) for r in REDUCTIONS],
     ("indexing", "mask_count"): [

@@ -128,8 +128,9 @@ def test_long_runs_are_cut_and_joined():
         compare("indexing", "scatter_reduce", x, 0, columns, source, reduce, False)
 
 
-def test_keys_are_sorted_stably():
-    keys = indices(70_000, 2500)
+@pytest.mark.parametrize("n", [1, 33, indexing.FEW_KEYS, indexing.FEW_KEYS + 1, 2500])
+def test_keys_are_sorted_stably(n):
+    keys = indices(70_000, n)
     keys[::7] = 5
     ordered, order = (a.numpy() for a in indexing.sort_keys(on_device(keys), 70_000))
     want = np.argsort(keys, kind="stable")

@@ -116,7 +116,7 @@ class OptimizeContext(_TorchDynamoContext):
         if backend == "cudagraphs":  # the package's own, launched as CUDA's graphs
             backend, mode = None, "reduce-overhead"
         from tritorch._following.plans import Making
-        from tritorch._inductor import fusing, wants_graphs
+        from tritorch._inductor import fusing, passes_off, wants_graphs
 
         maker = None
         if backend not in (None, "inductor"):
@@ -128,7 +128,8 @@ class OptimizeContext(_TorchDynamoContext):
             fullgraph=self.fullgraph, dynamic=self.dynamic, backend=maker, mode=mode,
             options=self.options, recompile_limit=self.recompile_limit, name=self.name,
             making=Making(
-                maker is None and wants_graphs(mode, self.options), fusing(mode, self.options)
+                maker is None and wants_graphs(mode, self.options), fusing(mode, self.options),
+                passes_off(self.options),
             ),
         )  # fmt: skip
 

@@ -20,6 +20,7 @@ from typing import Any
 from tritorch._following.calls import Call, Place, Segment, slots_of
 from tritorch._following.compiled import follower_of
 from tritorch._following.graphs import filled
+from tritorch._following.passes.improving import PASSES
 from tritorch._following.regions import Follower, Options
 from tritorch.autograd.grad_mode import no_grad
 from tritorch.core.dtype import complex64, complex128, float64
@@ -44,15 +45,17 @@ class Difference:
     error: float
     allowed: float
     raised: str = ""
+    without: str = ""  # the pass without which the package's own way is right
 
     def __str__(self) -> str:
         where = "" if self.place is None else f" at {self.place[0]}:{self.place[1]}"
         call = f"{self.operator}{where}, call {self.call} of graph {self.segment}"
+        by = f"; without the pass {self.without!r} it is right" if self.without else ""
         if self.raised:
-            return f"{call}: with it, what is compiled raises {self.raised}"
+            return f"{call}: with it, what is compiled raises {self.raised}{by}"
         return (
             f"{call}: its compiled result differs by {self.error:.3g}, where rounding explains "
-            f"{self.allowed:.3g}"
+            f"{self.allowed:.3g}{by}"
         )
 
 
@@ -71,8 +74,21 @@ def first_difference(
     for segment, values in kept:
         found = _in_segment(segment, values, make)
         if found is not None:
+            if options.backend is None:
+                found.without = _wrong_pass(segment, values, found.call + 1, options)
             return found
     return None
+
+
+def _wrong_pass(segment: Segment, values: Values, count: int, options: Options) -> str:
+    """The last pass without which the first calls of a segment are right, if there is one."""
+    for name in reversed(PASSES):
+        without = options.making._replace(without=options.making.without | {name})
+        others = dataclasses.replace(options, making=without)
+        make: Make = lambda segment, held, others=others: _own(segment, held, others)
+        if name not in options.making.without and _compare(segment, values, make, count) is None:
+            return name
+    return ""
 
 
 def _own(segment: Segment, examples: list[Tensor], options: Options) -> Any:

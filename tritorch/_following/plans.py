@@ -43,6 +43,7 @@ class Making(NamedTuple):
     # Whether kernels for GPUs are written for several calls: "" no, "exact" with eager's bits,
     # "default" where they are as near to the truth as eager's.
     fusing: str = "default"
+    without: frozenset[str] = frozenset()  # passes (`PASSES`) that are switched off
 
 
 class Held(NamedTuple):
@@ -335,9 +336,7 @@ class Draft:
             _C.set_grad_enabled(before)
         known, given = self.varying.fixed(forms), [n for _, n in self.inputs]
         making = region.follower.options.making
-        calls = improved(
-            calls, known, given, self.kept, making.fusing, self.alone, not making.graphs
-        )
+        calls = improved(calls, known, given, self.kept, making, self.alone)
         finish = self.finish()
         outputs = [] if finish else [
             (each.slot, each.value, each.version, int(each.inference)) for each in self.held

@@ -55,6 +55,15 @@ def fusing(mode: str | None, options: dict[str, Any]) -> str:
     return "exact" if mode == "exact" or rounds else "default"
 
 
+def passes_off(options: dict[str, Any]) -> frozenset[str]:
+    """The passes that are switched off, by their names with commas between them.
+
+    Those of PyTorch's that there are not are off anyway."""
+    chosen = {key.replace("-", "_"): value for key, value in options.items()}
+    said = chosen.get("disabled_passes", config.disabled_passes)
+    return frozenset(filter(None, (name.strip() for name in said.split(","))))
+
+
 def list_options() -> list[str]:
     """The names of all settings."""
     return list(config.get_config_copy())

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch import _C, _triton
-from tritorch._triton import cache, keys, plan, sources, written
+from tritorch._triton import cache, compilers, keys, plan, sources, written
 from tritorch._triton.names import resolve
 
 # On the simulated device: called with what a launch was compiled to (a SimulatedKernel), the
@@ -86,15 +86,30 @@ class _Source:
             return None
 
     def compile(
-        self, device: int, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> tuple[_C.Launcher, int, Any]:
-        """What launches with such arguments: (launcher, CUfunction, what they live in)."""
+        self, device: int, args: tuple[Any, ...], options: dict[str, Any], may_wait: bool
+    ) -> tuple[_C.Launcher, int, Any] | None:
+        """What launches with such arguments: (launcher, CUfunction, what they live in).
+
+        may_wait: None may be given, and the same is asked for later without it."""
         options = options | self.options
         key = self.key(args, options)
         target = keys.capability(device)
         loader = _loader()
+        if may_wait and compilers.always:
+            return None
         if key is not None and loader is not None:
-            entry = cache.read(keys.generation(target), key)
+            place = keys.generation(target), key
+            entry = cache.read(*place)
+            if entry is None and keys.unchanged():
+                if may_wait and compilers.count():
+                    with _triton.lock:
+                        work = _work(self.find(), device, args, options)
+                    compilers.pool.begin(place, work, target)
+                    return None
+                with _announced(self.name, target):
+                    entry = compilers.pool.result(place)
+                if entry is not None:
+                    cache.write(*place, entry)
             found = entry and loader(entry, device)
             if found:
                 return found
@@ -106,16 +121,30 @@ class _Source:
             if on_launch is not None:
                 on_launch(compiled, key, self.name)
         elif key is not None and keys.unchanged():
-            cache.write(keys.generation(target), key, entry_of(compiled))
+            cache.write(keys.generation(target), key, compilers.entry_of(compiled))
         return compiled.run, compiled.function, compiled  # `run` loads the binary
 
 
-def entry_of(compiled: Any) -> cache.Entry:
-    """What Triton compiled, to be stored."""
-    from tritorch._triton import driver
+def _work(function: Any, device: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What there is to compile for these arguments."""
+    import triton.runtime.driver  # noqa: F401  (makes our driver the active one)
 
-    steps = driver.plan_of(compiled.src, compiled.metadata)
-    return cache.Entry(compiled.metadata.name, steps, compiled.asm["cubin"])
+    from tritorch._triton.trace import Work
+
+    found: list[Work] = []
+
+    def note(
+        key: Any, signature: Any, device: int, constants: Any, options: Any, attributes: Any,
+        warmup: bool,
+    ) -> None:  # fmt: skip
+        found.append(Work(function, signature, constants, options, attributes))
+
+    function._do_compile = note
+    try:
+        _run(function, device, args, options)
+    finally:
+        del function._do_compile
+    return found[0]
 
 
 def _run(function: Any, device: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -129,7 +158,8 @@ def _run(function: Any, device: int, args: tuple[Any, ...], options: dict[str, A
         compiled = function.run(*args, grid=(1,), warmup=True, **options)
         if hasattr(compiled, "result"):  # an asynchronous compilation's placeholder
             compiled = compiled.result()
-        compiled.run  # noqa: B018  (loads the binary)
+        if compiled is not None:
+            compiled.run  # noqa: B018  (loads the binary)
     finally:
         if device != previous:
             _C.set_device(previous)

@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from typing import Any, NamedTuple, TypeVar
 
 from tritorch import _C
-from tritorch._triton import cache, kernel, keys
+from tritorch._triton import cache, compilers, kernel, keys
 
 Result = TypeVar("Result")
 
@@ -97,7 +97,7 @@ class Needs:
         """Compiles one and keeps it under its keys; how many bytes of machine code that are."""
         compiled = self.work[index].compile(target)
         for key in self.keys[index]:
-            cache.write(keys.generation(target), key, kernel.entry_of(compiled))
+            cache.write(keys.generation(target), key, compilers.entry_of(compiled))
         return len(compiled.asm["cubin"])
 
 

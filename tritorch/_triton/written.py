@@ -17,6 +17,7 @@ from tritorch._triton import cache, names
 # What each source was first written for: comments at the end of its file, which change neither its
 # lines nor what it is compiled to.
 origins: dict[str, str] = {}
+sources: dict[str, str] = {}  # of functions that were made, by their module's name
 
 
 def _file(source: str, digest: str) -> str:
@@ -45,6 +46,7 @@ def function(source: str) -> Any:
     space: dict[str, Any] = {"__name__": f"tritorch_written_{digest}"}
     text = source + origins.get(source, "")
     exec(compile(source, _file(text, digest), "exec"), space)
+    sources[space["__name__"]] = source
     (found,) = (x for x in space.values() if getattr(x, "__module__", "") == space["__name__"])
     return found
 

@@ -55,6 +55,7 @@ def _insert(strides: Sequence[int], dim: int, value: int = 0) -> Ints:
 # ---- gathering -----------------------------------------------------------------------------------
 
 
+FEW_KEYS = 1024  # that are sorted by comparing each with all
 _BOUNDS = "index {value} is out of bounds for dimension {0} with size {1}"
 _BOUNDS_OF_SEVERAL = "index {value} is out of bounds for dimensions {0} with sizes {1}"
 
@@ -326,16 +327,17 @@ def _write(y: Array, x: Array, writes: Writes, same: bool = False) -> Array:
 def sort_keys(keys: Array, n_keys: int) -> tuple[Array, Array]:
     """Keys in 0 .. n_keys in order, and where each was: a stable radix sort, if they are many."""
     n, index = keys.numel(), keys.device_index
-    if n <= 1024:  # one program sorts them
-        from tritorch.gpu.sorting import sort_last  # which imports this module
-
-        ordered, order = sort_last(keys)
-        return ordered.reshape((n,)), order.reshape((n,))
+    fresh = lambda: (_C.empty((n,), int64, index), _C.empty((n,), int64, index))
+    if n <= FEW_KEYS:
+        target = fresh()
+        kernel("indexing", "sort_few")(
+            (-(-n // 32),), keys, *target, n, PART=128, BLOCK=32, num_warps=4
+        )
+        return target
     block = 1024
     n_blocks = -(-n // block)
     counts = _C.empty((16 * n_blocks + 1,), int64, index)
     order = keys  # not read by the first pass
-    fresh = lambda: (_C.empty((n,), int64, index), _C.empty((n,), int64, index))
     spare: list[tuple[Array, Array]] = []
     for shift in range(0, max(n_keys.bit_length(), 1), 4):
         kernel("indexing", "radix_count")(
@@ -344,8 +346,8 @@ def sort_keys(keys: Array, n_keys: int) -> tuple[Array, Array]:
         _scan(counts, 16 * n_blocks)
         target = spare.pop() if spare else fresh()
         kernel("indexing", "radix_move")(
-            (n_blocks,), keys, order, counts, *target, n, n_blocks, shift, FIRST=shift == 0,
-            BLOCK=block, num_warps=16,
+            (n_blocks,), keys, order, counts, *target, n, n_blocks, shift, BLOCK=block,
+            num_warps=16,
         )  # fmt: skip
         if shift:
             spare.append((keys, order))

@@ -19,10 +19,10 @@ def inductor(gm: GraphModule, example_inputs: Any = None, **kwargs: Any) -> Call
     from tritorch._following.compiled import follower_of
     from tritorch._following.plans import Making
     from tritorch._following.regions import Options
-    from tritorch._inductor import fusing, wants_graphs
+    from tritorch._inductor import fusing, passes_off, wants_graphs
 
     mode, chosen = kwargs.get("mode"), kwargs.get("options") or {}
-    making = Making(wants_graphs(mode, chosen), fusing(mode, chosen))
+    making = Making(wants_graphs(mode, chosen), fusing(mode, chosen), passes_off(chosen))
     options = Options(mode=mode, options=chosen, making=making)
     return follower_of(gm.forward, options)
 

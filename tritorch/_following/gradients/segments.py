@@ -444,9 +444,7 @@ class Backward:
             forms = self.varying.begin(values, self.forms, numbers)
             calls = [plans.checked(call, values, forms) for call in self.calls]
             known, given = self.varying.fixed(forms), self.inputs
-            calls = improved(
-                calls, known, given, self.kept, self.making.fusing, (), not self.making.graphs
-            )
+            calls = improved(calls, known, given, self.kept, self.making)
             program, places = plans.ordered(
                 calls, self.inputs, self.kept, self.varying, self.making.graphs
             )

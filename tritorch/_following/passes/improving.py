@@ -3,7 +3,9 @@ function from calls to calls.  All but the last one keep bits; that one does if 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tritorch._following.fusing.fuser import written_kernels
 from tritorch._following.lowering import Lowered
@@ -15,21 +17,51 @@ from tritorch._following.passes.once import once
 from tritorch._following.passes.recurrences import recurring
 from tritorch._following.tape import Form
 
+if TYPE_CHECKING:
+    from tritorch._following.plans import Making
+
+
+@dataclass(frozen=True)
+class About:
+    """What passes know of a program.  forms: they say of arrays whose sizes are open that they are
+    of an unknown kind; given: values from outside; kept: those needed at the end; alone: values
+    from outside whose memory no other value shows."""
+
+    forms: Sequence[Form]
+    given: Iterable[int]
+    kept: set[int]
+    alone: Collection[int]
+    making: Making
+
+
+def _written(calls: Sequence[Lowered], of: About) -> Sequence[Lowered]:
+    making = of.making
+    if not making.fusing:
+        return calls
+    # CUDA graphs can have no tables of addresses.
+    exact, tables = making.fusing == "exact", not making.graphs
+    return written_kernels(calls, list(of.forms), of.kept, exact, of.alone, tables)
+
+
+# In their order, by the names by which they are switched off.
+PASSES: dict[str, Callable[[Sequence[Lowered], About], Sequence[Lowered]]] = {
+    "once": lambda calls, of: once(calls, of.given, of.kept),
+    "joining": lambda calls, of: joined(calls, of.forms, of.kept),
+    "norms": lambda calls, of: normed(calls, of.forms, of.kept),
+    "recurrences": lambda calls, of: recurring(calls, of.forms),
+    "layer_norms": lambda calls, of: layer_normed(calls, of.forms),
+    "chains": lambda calls, of: fused(calls, of.forms, of.kept),
+    "fusing": _written,
+}
+
 
 def improved(
     calls: Sequence[Lowered], forms: Sequence[Form], given: Iterable[int], kept: set[int],
-    fusing: str, alone: Collection[int] = (), tables: bool = False,
+    making: Making, alone: Collection[int] = (),
 ) -> list[Lowered]:  # fmt: skip
-    """The calls of a program, improved.  given: values from outside; kept: those needed at the end;
-    fusing: how kernels are written for several calls (`Making.fusing`); forms say of arrays whose
-    sizes are open that they are of an unknown kind; alone: values from outside whose memory no
-    other value shows; tables: whether kernels may find their arrays by tables of addresses, which
-    CUDA graphs cannot."""
-    calls = once(calls, given, kept)
-    calls = joined(calls, forms, kept)
-    calls = normed(calls, forms, kept)
-    calls = layer_normed(recurring(calls, forms), forms)
-    calls = fused(calls, forms, kept)
-    if not fusing:
-        return calls
-    return written_kernels(calls, list(forms), kept, fusing == "exact", alone, tables)
+    """The calls of a program, improved by the passes that are not switched off."""
+    about = About(forms, given, kept, alone, making)
+    for name, run in PASSES.items():
+        if name not in making.without:
+            calls = run(calls, about)
+    return list(calls)
