@@ -1,6 +1,7 @@
 """Records the schemas of PyTorch's operators, a line for each overload.
 
-ATen's go into tritorch/schema/aten.txt, those of other namespaces into others.txt.
+ATen's go into tritorch/schema/aten.txt, those of other namespaces into others.txt; core.txt has the
+names of ATen's core set, into which exported graphs are decomposed.
 
 Run with a Python that has torch: python tools/record_aten.py [--check]
 """
@@ -29,8 +30,17 @@ def schemas() -> dict[str, str]:
     ordered = [SETS.sub(lambda m: f"({'|'.join(sorted(m[1].split('|')))})", x) for x in texts]
     aten = [text.removeprefix("aten::") for text in ordered if text.startswith("aten::")]
     others = [text for text in ordered if text.partition("::")[0] not in LEFT_OUT]
+    core = [text[: text.index("(")] for text in aten if is_core(text[: text.index("(")])]
     return {f"{name}.txt": "".join(f"{text}\n" for text in found)
-            for name, found in (("aten", aten), ("others", others))}  # fmt: skip
+            for name, found in (("aten", aten), ("core", core), ("others", others))}  # fmt: skip
+
+
+def is_core(name: str) -> bool:
+    """Whether an overload is of ATen's core set."""
+    stem, _, overload = name.partition(".")
+    packet = getattr(torch.ops.aten, stem, None)
+    found = getattr(packet, overload or "default", None)
+    return torch.Tag.core in getattr(found, "tags", ())
 
 
 def main() -> None:

@@ -139,7 +139,7 @@ globals()["ops"] = _torch_ops  # operators as objects; the package `tritorch.ops
 # Imported when they are first asked for.
 _LATE = """
     __config__ __future__ _dynamo _inductor _logging accelerator amp backends compiler cpu
-    distributed distributions mtia nested
+    distributed distributions export mtia nested
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
     package profiler quasirandom return_types serialization shims signal sparse special storage
     testing
@@ -204,7 +204,7 @@ _ELSEWHERE = {
         "jit._sources": "CallStack ErrorReport",
         "jit._tree_views": "merge_type_from_type_comment parse_type_comment",
         "jit._views": "BufferDict ModuleDict ParameterDict",
-        "ops.control": "cond",
+        "_higher_order_ops.control": "cond while_loop",
         "random": "thread_safe_generator",
         "testing": "FileCheck",
         "utils.dlpack": "to_dlpack",

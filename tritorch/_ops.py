@@ -25,6 +25,8 @@ class _Ops(types.ModuleType):
             raise AttributeError(name)
         from tritorch.ops.record.overloads import namespace
 
+        if name == "higher_order":  # operators of functions, which are declared elsewhere
+            importlib.import_module("tritorch._higher_order_ops.operators")
         found = namespace(name)
         setattr(self, name, found)
         return found

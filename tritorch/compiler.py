@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -101,15 +102,16 @@ def is_compiling() -> bool:
     that are left out), and that is the way with the fewest graphs.  It is the same in the run that
     is recorded and in those that follow it.  In a `disable`d function the answer is False."""
     compiled = sys.modules.get("tritorch._following.compiled")
-    return compiled is not None and compiled.is_in_region()
+    return is_exporting() or (compiled is not None and compiled.is_in_region())
 
 
 is_dynamo_compiling = is_compiling
 
 
 def is_exporting() -> bool:
-    """False: nothing is exported."""
-    return False
+    """Whether this thread exports a program (`torch.export`)."""
+    state = sys.modules.get("tritorch.export._state")
+    return state is not None and state.is_exporting()
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
@@ -141,9 +143,19 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: Function) -> Function:
-    """The function itself, marked: it runs at each call all the same, and is believed."""
-    fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return fn
+    """The function, marked: it runs at each call all the same, and is believed.
+
+    In an export it runs once, on the values that the export was given."""
+
+    @functools.wraps(fn)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        state = sys.modules.get("tritorch.export._state")
+        if state is not None and state.is_exporting():
+            return state.computed(fn, args, kwargs)
+        return fn(*args, **kwargs)
+
+    called._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return called  # type: ignore[return-value]
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

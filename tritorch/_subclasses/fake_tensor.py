@@ -315,11 +315,19 @@ class FakeTensorMode(TorchFunctionMode):
         static = self.static_shapes if static_shapes is None else static_shapes
         return self.fake_tensor_converter.from_real_tensor(self, tensor, static_shapes=static)
 
+    def with_sizes(self, tensor: Tensor, sizes: tuple[Any, ...]) -> Any:
+        """A fake of a tensor whose sizes are these, some of which are left open."""
+        with as_it_is():
+            return self._describe(tensor, False, self.fake_tensor_converter, sizes)
+
     def real_of(self, tensor: Tensor) -> Tensor:
         """The tensor that a fake was made of; else the tensor itself."""
         return self.fake_tensor_converter.tensor_memo.made_of(tensor)
 
-    def _describe(self, tensor: Tensor, static: bool, converter: FakeTensorConverter) -> Any:
+    def _describe(
+        self, tensor: Tensor, static: bool, converter: FakeTensorConverter,
+        sizes: tuple[Any, ...] | None = None,
+    ) -> Any:  # fmt: skip
         array = tensor._array
         if type(array) not in (arrays.ndarray, _C.Array, MetaArray):
             raise UnsupportedFakeTensorException(f"no fake of a {type(array).__name__}")
@@ -331,7 +339,7 @@ class FakeTensorMode(TorchFunctionMode):
                 shape, tensor.dtype, tensor.stride(), where, tensor.storage_offset(), memory
             )
         else:
-            open_shape = tuple(map(self._size, shape))
+            open_shape = tuple(map(self._size, shape)) if sizes is None else sizes
             strides = _strides_of(shape, tensor.stride(), open_shape)
             description = MetaArray(open_shape, tensor.dtype, strides, where)
         out = _C.wrap(description)

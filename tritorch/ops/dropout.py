@@ -23,6 +23,7 @@ from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
+from tritorch.ops.record.spelling import spelled
 
 _LOW = -1.7580993408473766  # what SELU tends to: alpha dropout's elements become this
 
@@ -130,6 +131,9 @@ def _run(
 
 
 @functional
+@spelled(
+    lambda input, p, training, inplace: ("dropout_" if inplace else "dropout", (input, p, training))
+)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Elements set to 0 with probability p, the rest scaled by 1 / (1 - p)."""
     _check_p(p, ValueError)

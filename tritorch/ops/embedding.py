@@ -16,6 +16,7 @@ from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
+from tritorch.ops.record.spelling import BAGS, spelled
 from tritorch.ops.reduction import vector_norm
 from tritorch.ops.shape import reshape
 
@@ -232,6 +233,14 @@ def _is_plain(x: Tensor) -> bool:
 
 
 @functional
+@spelled(
+    lambda input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
+    per_sample_weights, include_last_offset, padding_idx: None if offsets is None or max_norm
+    else ("embedding_bag.padding_idx", (
+        weight, input, offsets, scale_grad_by_freq, BAGS.index(mode), sparse, per_sample_weights,
+        include_last_offset, padding_idx,
+    ))
+)  # fmt: skip
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -15,6 +15,7 @@ from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
+from tritorch.ops.record.spelling import spelled
 from tritorch.ops.shape import reshape
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
@@ -175,6 +176,12 @@ def _aligned(align_corners: bool | None) -> bool:
 @functional
 @autocast("cpu:float32 cuda:widest")
 @computes("grid_sampler")
+@spelled(
+    lambda input, grid, mode, padding_mode, align_corners: ("grid_sampler", (
+        input, grid, GRID_SAMPLE_INTERPOLATION_MODES[mode],
+        GRID_SAMPLE_PADDING_MODES[padding_mode], bool(align_corners),
+    ))
+)  # fmt: skip
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,

@@ -19,6 +19,7 @@ from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.sizes import normalised
+from tritorch.ops.record.spelling import spelled
 from tritorch.ops.shape import reshape
 
 # ---- layer norm ----------------------------------------------------------------------------------
@@ -455,6 +456,12 @@ def _check_batch(input: Tensor, tensors: Any) -> None:
 
 
 @functional
+@spelled(
+    lambda input, running_mean, running_var, weight, bias, training, momentum, eps: (
+        "batch_norm",
+        (input, weight, bias, running_mean, running_var, training, momentum, eps, True),
+    )
+)
 def batch_norm(
     input: Tensor,
     running_mean: Any,
@@ -530,6 +537,12 @@ PUBLIC["batch_norm"] = _public_batch_norm
 
 
 @functional
+@spelled(
+    lambda input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps: (
+        "instance_norm",
+        (input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True),
+    )
+)
 def instance_norm(
     input: Tensor,
     running_mean: Any = None,

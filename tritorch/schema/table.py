@@ -1,6 +1,7 @@
 """The schemas of PyTorch's operators, by namespace, name and overload, read when one is asked for.
 
-`aten.txt` has ATen's, `others.txt` those of other namespaces; `tools/record_aten.py` writes both.
+`aten.txt` has ATen's, `others.txt` those of other namespaces, `core.txt` the names of ATen's core
+set; `tools/record_aten.py` writes them.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ def _others() -> dict[str, Texts]:
         name, _, overload = text[: text.index("(")].partition(".")
         found.setdefault(space, {}).setdefault(name, {})[overload] = text
     return found
+
+
+@functools.cache
+def core() -> frozenset[tuple[str, str]]:
+    """The overloads of ATen's core set, into which exported graphs are decomposed."""
+    parts = (line.partition(".") for line in _lines("core.txt"))
+    return frozenset((name, overload) for name, _, overload in parts)
 
 
 def _table(space: str) -> Texts:

@@ -14,6 +14,7 @@ from tritorch.core.dispatching import asked
 from tritorch.core.dtype import bool_, float32
 from tritorch.core.info import finfo
 from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC
+from tritorch.core.symbolic import expect
 from tritorch.core.tensor import Tensor
 from tritorch.ops.legacy import matrices as matrices
 from tritorch.ops.legacy.layers import REDUCTIONS, internal, vjp
@@ -61,6 +62,48 @@ for _word, _kind in {
 @internal("lift_fresh_copy")
 def _copied(self: Tensor) -> Tensor:
     return self.clone()
+
+
+@internal("_assert_scalar")
+def _assert_scalar(self: Any, assert_msg: str) -> None:
+    if not expect(self):
+        raise RuntimeError(assert_msg)
+
+
+@internal("_functional_assert_scalar")
+def _functional_assert_scalar(self: Any, assert_msg: str, dep_token: Tensor) -> Tensor:
+    _assert_scalar(self, assert_msg)
+    return dep_token
+
+
+@internal("_assert_tensor_metadata")
+def _assert_tensor_metadata(
+    a: Tensor, size: Any = None, stride: Any = None, dtype: Any = None, *, device: Any = None,
+    layout: Any = None,
+) -> None:  # fmt: skip
+    known = {"size": tuple(a.shape), "stride": a.stride(), "dtype": a.dtype, "layout": a.layout}
+    said = {"size": size, "stride": stride, "dtype": dtype, "layout": layout}
+    for name, value in said.items():
+        value = tuple(value) if isinstance(value, list) else value
+        if value is not None and known[name] != value:
+            raise RuntimeError(f"Tensor {name} mismatch! Expected: {value}, Got: {known[name]}")
+    if device is not None and a.device.type != device.type:
+        raise RuntimeError(f"Tensor device mismatch! Expected: {device}, Got: {a.device}")
+
+
+@internal("zero")
+def _zero(self: Tensor) -> Tensor:
+    return PUBLIC["zeros_like"](self)
+
+
+def _drawn(name: str, written: str) -> None:
+    """A draw that gives what the form in place writes."""
+    internal(name)(lambda self, *args, **kwargs: getattr(self.clone(), written)(*args, **kwargs))
+
+
+for _name in ("uniform", "cauchy", "exponential", "geometric", "log_normal", "random"):
+    _drawn(_name, f"{_name}_")
+_drawn("normal_functional", "normal_")
 
 
 @internal("copy")

@@ -630,6 +630,8 @@ def fits(schema: FunctionSchema, args: Sequence[Any], kwargs: Mapping[str, Any])
 def _promises(overload: OpOverload) -> set[Tag]:
     schema, record = overload._schema, overload.record
     found = {Tag.pt2_compliant_tag} if overload.namespace == "aten" else set()
+    if (schema.name.removeprefix("aten::"), schema.overload_name) in table.core():
+        found.add(Tag.core)
     arguments = schema.arguments
     if any(a.is_out for a in arguments):
         found.add(Tag.out)

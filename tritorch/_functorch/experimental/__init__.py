@@ -1,0 +1,1 @@
+"""functorch.experimental: control flow."""

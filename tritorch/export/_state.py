@@ -1,0 +1,45 @@
+"""Whether this thread exports a program."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tritorch._subclasses.fake_tensor import as_it_is, maybe_get_fake_mode
+from tritorch.utils._pytree import tree_map
+
+
+class _State(threading.local):
+    depth = 0
+
+
+_state = _State()
+
+
+def is_exporting() -> bool:
+    """Whether this thread exports a program."""
+    return _state.depth > 0
+
+
+def computed(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """What a function gives for the values that the export was given."""
+
+    def real(x: Any) -> Any:
+        mode = maybe_get_fake_mode(x)
+        return x if mode is None else mode.real_of(x)
+
+    args, kwargs = tree_map(real, (args, kwargs))
+    with as_it_is():
+        return function(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def exporting() -> Iterator[None]:
+    """Inside, a program is exported."""
+    _state.depth += 1
+    try:
+        yield
+    finally:
+        _state.depth -= 1
