@@ -9,6 +9,7 @@
 #include "bindings/convert.h"
 #include "driver/blocking.h"
 #include "driver/context.h"
+#include "driver/fork.h"
 #include "nccl/table.h"
 
 namespace tritorch {
@@ -74,7 +75,7 @@ class Handle {
 
   // Success, in progress, or an error, as a number and in words.
   std::pair<int, std::string> state() {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (!comm_) return {kSuccess, "ended"};
     Result error = kSuccess;
     {
@@ -86,7 +87,7 @@ class Handle {
   void end(bool abort) {
     Comm comm;
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard<std::mutex> lock(mutex_);
       comm = std::exchange(comm_, nullptr);
     }
     if (!comm) return;
@@ -124,7 +125,7 @@ class Handle {
     throw std::runtime_error(std::string(what) +
                              " failed: " + library().ncclGetErrorString(result));
   }
-  std::mutex mutex_;
+  ForkMutex mutex_;
   Comm comm_ = nullptr;
   int device_;
 };

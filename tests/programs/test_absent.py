@@ -110,7 +110,7 @@ with pytest.raises(NotImplementedError, match="quantized_args yet: symbolic is d
 import module_with_decorators as package  # beside this script
 with pytest.raises(NotImplementedError, match="no torch.onnx.symbolic_helper.parse_args yet: relu"):
     package.relu(1)
-with lacks("torch.distributed.tensor.Replicate"):
+with lacks("torch.distributed.fsdp.CPUOffload"):
     package.place()
 
 # What PyTorch shares between its files is found where tritorch has it; what it lacks too, fails.
@@ -125,13 +125,13 @@ print("done")
 
 MODULE = """
 import torch
-from torch.distributed.tensor import Replicate
+from torch.distributed.fsdp import CPUOffload
 from torch.onnx.symbolic_helper import parse_args
 
 @parse_args("v", "i")
 def relu(g, x): ...
 
-def place(where=Replicate()):
+def place(where=CPUOffload()):
     return where.is_shard(0)
 """
 

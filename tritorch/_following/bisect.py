@@ -85,7 +85,10 @@ def _wrong_pass(segment: Segment, values: Values, count: int, options: Options) 
     for name in reversed(PASSES):
         without = options.making._replace(without=options.making.without | {name})
         others = dataclasses.replace(options, making=without)
-        make: Make = lambda segment, held, others=others: _own(segment, held, others)
+
+        def make(segment: Segment, held: list[Tensor], others: Options = others) -> Any:
+            return _own(segment, held, others)
+
         if name not in options.making.without and _compare(segment, values, make, count) is None:
             return name
     return ""

@@ -29,17 +29,19 @@ from tritorch.core import locks
 if TYPE_CHECKING:
     from tritorch._triton.trace import Work
 
-MOST = 8  # processes, unless said
+MOST = 8  # processes of "all"
 IDLE = 30.0  # seconds without a job after which a process ends
 # For tests: the first launch of each kernel waits, also on the simulated device.
 always = False
 
 
 def count() -> int:
-    """How many processes may compile: TRITORCH_COMPILERS, or one a processor; with one, none."""
+    """How many processes may compile: as TRITORCH_COMPILERS says ("all": one a processor); without
+    it none, while launches that wait have not been seen on a GPU."""
     said = os.environ.get("TRITORCH_COMPILERS", "")
-    found = int(said) if said.isdecimal() else min(len(os.sched_getaffinity(0)), MOST)
-    return found if found > 1 else 0
+    if said == "all":
+        return min(len(os.sched_getaffinity(0)), MOST)
+    return int(said) if said.isdecimal() and int(said) > 1 else 0
 
 
 class Job:
@@ -56,8 +58,7 @@ class _Pool:
     """The processes of this one, started when there is something to do for them."""
 
     def __init__(self) -> None:
-        self.lock = locks.lock()
-        self.changed = threading.Condition(self.lock)
+        self.lock = self.changed = locks.condition()
         self.jobs: dict[tuple[str, str], Job] = {}
         self.pending: collections.deque[Job] = collections.deque()
         self.processes: list[subprocess.Popen[bytes]] = []

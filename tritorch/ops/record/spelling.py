@@ -24,7 +24,7 @@ def spelled(how: Spelling) -> Callable[[F], F]:
     """Says of a public function what call of ATen's it is."""
 
     def decorate(function: F) -> F:
-        inspect.unwrap(function).spelling = how  # type: ignore[attr-defined]
+        inspect.unwrap(function).spelling = how
         return function
 
     return decorate
