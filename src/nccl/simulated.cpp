@@ -27,6 +27,7 @@
 #include "distributed/store_server.h"
 #include "distributed/stores.h"
 #include "driver/blocking.h"
+#include "driver/fork.h"
 #include "nccl/table.h"
 #include "simulator/state.h"
 
@@ -75,13 +76,13 @@ namespace {
 
 std::shared_ptr<Communicator> shared(Comm comm);
 
-std::mutex comms_mutex;
+ForkMutex comms_mutex;
 std::map<Comm, std::shared_ptr<Communicator>>& comms() {
   static auto* all = new std::map<Comm, std::shared_ptr<Communicator>>;
   return *all;
 }
 std::shared_ptr<Communicator> shared(Comm comm) {
-  const std::lock_guard lock(comms_mutex);
+  const std::lock_guard<std::mutex> lock(comms_mutex);
   const auto found = comms().find(comm);
   return found == comms().end() ? nullptr : found->second;
 }
@@ -145,7 +146,7 @@ Comm begin(std::shared_ptr<Communicator> comm, bool blocking) {
     }
   };
   {
-    const std::lock_guard lock(comms_mutex);
+    const std::lock_guard<std::mutex> lock(comms_mutex);
     comms()[comm.get()] = comm;
   }
   if (blocking)
@@ -355,7 +356,7 @@ Result ncclGetUniqueId(UniqueId* id) {
     std::memcpy(id->internal, &port, sizeof(port));
     std::memcpy(id->internal + sizeof(port), secret, kSecret);
     std::strcpy(id->internal + sizeof(port) + kSecret, "127.0.0.1");
-    const std::lock_guard lock(comms_mutex);
+    const std::lock_guard<std::mutex> lock(comms_mutex);
     servers->push_back(std::move(server));
     return kSuccess;
   } catch (const std::exception&) {
@@ -419,7 +420,7 @@ Result ncclCommSplit(Comm handle, int color, int key, Comm* out, Config* config)
 Result end(Comm handle, bool abort) {
   std::shared_ptr<Communicator> comm;
   {
-    const std::lock_guard lock(comms_mutex);
+    const std::lock_guard<std::mutex> lock(comms_mutex);
     const auto found = comms().find(handle);
     if (found == comms().end()) return kInvalidArgument;
     comm = found->second;
