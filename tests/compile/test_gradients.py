@@ -513,3 +513,36 @@ def test_a_freed_output_leaves_others_as_without_compile(held: bool) -> None:
                 with pytest.raises(RuntimeError, match="a second time"):
                     loss.backward()
         assert torch.equal(*found), run
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.device)])
+def test_calls_made_again_have_the_modes_and_memory_that_they_had(device: str) -> None:
+    """A call in inference mode writes buffers, which its copy in the calls that are made again does
+    too; that an input of it is written later concerns no gradient."""
+
+    def results(compiler: Callable) -> list[Any]:
+        torch.manual_seed(0)
+        norm = torch.nn.BatchNorm1d(4).to(device)
+
+        def function(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            hidden = (y * w).tanh()
+            with torch.inference_mode():
+                norm(x)
+            out: torch.Tensor = norm(hidden) * 2
+            if out.detach().sum().item() < 1e9:  # what follows is another segment
+                x.add_(1)
+            return out
+
+        fast, found = compiler(function), []
+        for _ in range(5):
+            w = torch.ones(4, 4, device=device, requires_grad=True)
+            x, y = torch.randn(4, 4).to(device), torch.randn(4, 4).to(device)
+            out = fast(x, y, w)
+            total = (out * torch.arange(4.0, device=device)).pow(2).sum()
+            (g,) = torch.autograd.grad(total, w, create_graph=True)
+            (g * g).sum().backward()
+            assert w.grad is not None and norm.running_mean is not None
+            found.append((w.grad.tolist(), norm.running_mean.tolist()))
+        return found
+
+    assert results(lambda f: torch.compile(f, mode="exact")) == results(lambda f: f)

@@ -112,11 +112,16 @@ def run_again(
 ) -> None:
     """Makes the calls of steps, as they were made, on other tensors; numbers: those that are open,
     or their symbols."""
-    for step in steps:
-        args, kwargs = arguments(step.call, numbers)
-        named = {name: substituted(x, tensors) for name, x in kwargs.items()}
-        _C.set_grad_enabled(step.grad_enabled)
-        bind(step.call.results, step.gate(*substituted(args, tensors), **named), tensors)
+    before = _C.is_inference_mode()
+    try:
+        for step in steps:
+            args, kwargs = arguments(step.call, numbers)
+            named = {name: substituted(x, tensors) for name, x in kwargs.items()}
+            _C.set_grad_enabled(step.grad_enabled)
+            _C.set_inference_mode(step.inference_mode)
+            bind(step.call.results, step.gate(*substituted(args, tensors), **named), tensors)
+    finally:
+        _C.set_inference_mode(before)
 
 
 def run_described(

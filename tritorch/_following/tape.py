@@ -99,15 +99,6 @@ class Tape:
         """Takes an array that stands for one of another tape, which has that number there."""
         self.stands_for[self.number(array)] = number
 
-    def memory(self) -> dict[int, int]:
-        """For each array, a number of the memory that it lies in; one for all on GPUs."""
-        found = {}
-        for number, array in enumerate(self._kept):
-            while isinstance(array, ndarray) and array.base is not None:
-                array = array.base
-            found[number] = id(array) if isinstance(array, ndarray) else 0
-        return found
-
     def places(self) -> dict[int, Any]:
         """For each value, what is the same for all that lie in the same memory, on GPUs too."""
         found: dict[int, Any] = {}

@@ -127,7 +127,7 @@ def sources(kept: list[Kept], tape: Tape, numbers: dict[int, int], writes_unseen
     if writes_unseen:
         return set(numbers.values())
     needed: set[int | None] = {tape.known(x.array) for x in kept if x.array is not None}
-    memory = tape.memory()
+    memory = tape.places()
     for note in reversed(tape.notes):
         read = [x.number for x in note.inputs if type(x) is Value]
         written = {memory[number] for number in read if note.writes}
