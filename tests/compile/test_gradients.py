@@ -546,3 +546,35 @@ def test_calls_made_again_have_the_modes_and_memory_that_they_had(device: str) -
         return found
 
     assert results(lambda f: torch.compile(f, mode="exact")) == results(lambda f: f)
+
+
+def test_outputs_whose_inputs_are_as_they_were_are_open_beside_others() -> None:
+    """One input of two is written after the call: gradients of gradients by the other are added up
+    in eager's order; the written one's are what they were, and refused a second derivative."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        row = torch.sigmoid(w.mean(0))
+        a, b = torch.outer(row, w[0] * 1), torch.sigmoid(x).sin()
+        if a.detach().sum().item() < 1e9:  # what follows is another segment
+            x.detach().add_(0.125)
+        return a, b
+
+    def by_w(a: torch.Tensor, w: torch.Tensor) -> None:
+        (g,) = torch.autograd.grad(a.square().sum(), w, create_graph=True)
+        (a.square().sum() + g.square().sum()).backward(retain_graph=True)
+
+    fast = torch.compile(function)
+    for run in range(6):
+        torch.manual_seed(run)
+        given = torch.randn(5, 4), torch.randn(4, 4)
+        found = []
+        for compiled in (function, fast):
+            x, w = (each.clone().requires_grad_() for each in given)
+            a, b = compiled(x, w)
+            by_w(a, w)
+            assert w.grad is not None and x.grad is None
+            found.append([w.grad, *torch.autograd.grad(b.sum() * 3, x, retain_graph=True)])
+        assert all(map(torch.equal, *found)), run
+    (g,) = torch.autograd.grad(b.sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="made again"):
+        g.sum().backward()

@@ -218,8 +218,8 @@ class Captures:
         for i, place in enumerate(node.inner):
             if (node, i) in self.outputs:
                 self.outputs.setdefault(place, []).extend(self.outputs.pop((node, i)))
-                self.nodes.add(place[0])
-        self.find_needed([place[0] for place in node.inner])
+                self.nodes |= {place[0], part_of(*place)}
+        self.find_needed([part_of(*place) for place in node.inner])
 
 
 def part_of(node: Any, nr: int) -> Any:

@@ -67,13 +67,13 @@ def nodes_after(first: int, roots: Iterable[Any]) -> list[Any]:
     return sorted(found.values(), key=lambda node: node._node_sequence)
 
 
-def within(roots: Sequence[Any]) -> set[int]:
-    """The roots that the graph behind another one comes to."""
+def roots_below(roots: Sequence[Any]) -> list[set[int]]:
+    """For each root, the others that the graph behind it comes to."""
     below = [{id(node) for node in nodes_from([root])} for root in roots]
-    return {
-        i for i, root in enumerate(roots)
-        if any(id(root) in each and root is not other for each, other in zip(below, roots))
-    }  # fmt: skip
+    return [
+        {i for i, other in enumerate(roots) if id(other) in each and other is not root}
+        for each, root in zip(below, roots)
+    ]
 
 
 def shared_nodes(roots: Sequence[Any]) -> list[set[int]]:

@@ -25,27 +25,36 @@ class CompiledFunctionBackward(Node):
 
     asked: outputs that the last pass asked for; passed: those from which a pass has freed what it
     came by; freed: those whose gradients need some of that; inner: once it is open, what stands
-    for each output; outputs: weak references to those."""
+    for each output; shut: whether it stays as it is; outputs: weak references to those."""
 
-    __slots__ = ("asked", "freed", "inner", "outputs", "passed", "run")
+    __slots__ = ("asked", "freed", "inner", "outputs", "passed", "run", "shut")
     asked: set[int]
     passed: set[int]
     freed: set[int]
     inner: Any  # [(node, output)]
     outputs: list[Any]
     run: Any
+    shut: bool
 
     def is_open(self) -> bool:
         """Whether a graph is in this node's place."""
         return self.inner is not None
 
     def opened(self) -> bool:
-        """Puts the graph of the segment's calls, made again, in this node's place, if what they
-        read is as it was.  Then all is as without compile, and takes as long."""
+        """Puts the graph of the segment's calls, made again, in this node's place, for the outputs
+        of which what they read is as it was.  Then all is as without compile, as slowly."""
         if self.inner is None:
-            if self.run is None or not self.run.segment.can_open(self.run):
+            if self.run is None or self.shut:
                 return False
-            self.inner = self.run.segment.made_again(self.run, self)
+            segment = self.run.segment
+            shut = segment.shut(self.run)
+            # An output on which others hang would only see what comes by those that are open.
+            if len(shut) == self._node_n_outputs or any(segment.below[i] for i in shut):
+                return False
+            self.inner = segment.made_again(self.run, self)
+            if shut:
+                rest = self._shut()
+                self.inner = [(rest, i) if i in shut else x for i, x in enumerate(self.inner)]
             hooks = self._node_hooks
             for x, (node, nr), i in zip(self.outputs, self.inner, range(len(self.inner))):
                 tensor = x()
@@ -58,6 +67,15 @@ class CompiledFunctionBackward(Node):
                 if hooks is not None and i in hooks.retained:
                     node._hooks().retained[nr] = hooks.retained[i]
         return True
+
+    def _shut(self) -> CompiledFunctionBackward:
+        """Another node of the same run, which stays shut."""
+        made = CompiledFunctionBackward()
+        for name in _FIELDS:
+            setattr(made, name, getattr(self, name))
+        made.inner, made.shut = None, True
+        made.asked, made.passed, made.freed = set(), {*self.passed}, {*self.freed}
+        return made
 
     def open_within(self, nr: int) -> tuple[Any, int]:
         """Where gradients of an output can be seen: there, if others hang on it, too."""
@@ -99,6 +117,10 @@ class CompiledFunctionBackward(Node):
             self._node_freed = True
 
 
+_FIELDS = (
+    "_node_op", "_node_edges", "_node_outputs", "_node_divided", "_node_n_outputs", "_node_shape",
+    "_node_dtype", "_node_saved", "_node_sequence", "run", "outputs",
+)  # fmt: skip
 PLACES = 1 << 20  # for the nodes of a segment's graph
 
 
@@ -134,7 +156,7 @@ def new_node(run: Any, inputs: list[Tensor], held: Sequence[Tensor]) -> Any:
     node._node_shape = tuple(x._array.shape for x in held)
     node._node_dtype = tuple(x._array.dtype for x in held)
     node._node_saved = ()  # there is something to free
-    node.run, node.inner = run, None
+    node.run, node.inner, node.shut = run, None, False
     node.asked, node.passed, node.freed = set(), set(), set()
     node.outputs = [ref(x) for x in held]
     _C.reserve_places(PLACES)

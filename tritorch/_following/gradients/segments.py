@@ -63,6 +63,7 @@ class Segment:
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
         self.ways: list[list[set[int]]] = []  # and, of each of them, the outputs that lead to it
+        self.below: list[set[int]] = []  # for each output, the other outputs that it hangs on
         self.within: set[int] = set()  # the outputs that other outputs hang on
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
         # For each output, the slots whose memory its gradient reads, with what is read there, and
@@ -131,13 +132,20 @@ class Segment:
         """The arrays of those results that gradients read, by slot."""
         return {slot: held[i]._array for i, slot in self.read}
 
-    def can_open(self, run: Any) -> bool:
-        """Whether the graph of a run can be made again, whatever it is asked."""
-        return all(
-            shared.version == before
-            and (slot not in run.given or run.given[slot]._shared is shared)
-            for slot, (shared, before) in run.versions.items()
-        )
+    def shut(self, run: Any) -> set[int]:
+        """The outputs whose graph cannot be made again: what it reads, or is computed of, was
+        written since, or has other data."""
+        changed = {
+            slot for slot, (shared, before) in run.versions.items()
+            if shared.version != before
+            or (slot in run.given and run.given[slot]._shared is not shared)
+        }  # fmt: skip
+        if not changed:
+            return set()
+        return {
+            i for i, (read, told) in enumerate(zip(self.watched, self.sources))
+            if not changed.isdisjoint(read) or not changed.isdisjoint(told)
+        }  # fmt: skip
 
     def made_again(self, run: Any, node: Any) -> list[tuple[Any, int]]:
         """The graph of a run, in the place of its node: what its outputs are there."""

@@ -29,7 +29,7 @@ from typing import Any
 from tritorch import _C
 from tritorch._following import counts, plans
 from tritorch._following.calls import filing
-from tritorch._following.gradients.below import leaf_twin, shared_nodes, within
+from tritorch._following.gradients.below import leaf_twin, roots_below, shared_nodes
 from tritorch._following.gradients.nodes import Graph, Run, new_node
 from tritorch._following.gradients.segments import Segment
 from tritorch._following.lowering import Lowered
@@ -192,7 +192,8 @@ def first(
     roots = [(x._node, x.output_nr) for x in made]
     leaves = [tensors[slot] for slot in wanting]
     segment.shares = shared_nodes([node for node, _ in roots])
-    segment.within = within([node for node, _ in roots])
+    segment.below = roots_below([node for node, _ in roots])
+    segment.within = set().union(*segment.below)
     segment.watch(roots, tensors, tape, slots)
     segment.sources = [each - changed for each in segment.sources]  # of those there are copies
     segment.every = set().union(*segment.watched, *segment.sources)
