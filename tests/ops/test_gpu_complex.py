@@ -62,7 +62,7 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(reduction, "_SEGMENT", 16)
     reduction.plan.cache_clear()
     if _C.is_simulated():
-        plan = lambda n_rows, n_cols, along: scan._Plan(n_rows, n_cols, -(-n_cols // 32), 32, 2, 16)
+        plan = lambda n_rows, n_cols, *_: scan._Plan(n_rows, n_cols, -(-n_cols // 32), 32, 2, 16)
         monkeypatch.setattr(scan, "plan", plan)
     yield
     reduction.plan.cache_clear()
