@@ -1,4 +1,4 @@
-"""Convolutions of channels-last images by the copy engine: sm_90 and later.
+"""Convolutions of channels-last images by the copy engine: sm_90 to sm_110.
 
 `convolve` and `reduce` return False, and have done nothing, where it cannot bring the operands:
 types that tensor cores do not multiply, addresses or strides that are not multiples of 16 bytes,

@@ -58,7 +58,7 @@ def takes(block: tuple[int, int]) -> bool:
 
 
 # BLOCK_M, BLOCK_N, warps and stages by the pass and the width of heads, for float16 and bfloat16 on
-# sm_90 and later: what the functions need of a thread's registers, tiles leave.
+# sm_90 to sm_110: what the functions need of a thread's registers, tiles leave.
 _TILES = {
     ("forward", "masks"): {64: (128, 128, 8, 3), 128: (128, 128, 8, 2), 256: (128, 64, 8, 2)},
     ("forward", "scores"): {64: (128, 64, 8, 3), 128: (64, 64, 8, 2), 256: (128, 32, 8, 2)},

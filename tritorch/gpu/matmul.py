@@ -1,7 +1,7 @@
 """Matrix products of arrays with any strides, and what is done to them before they are stored.
 
 Dense operands of the types that tensor cores multiply come by the copy engine where there is one
-(`_engine`, sm_90 and later); others through pointers (`_tiled`), a few columns without tensor cores
+(`_engine`, sm_90 to sm_110); others through pointers (`_tiled`), a few columns without tensor cores
 (`_thin`), and integers by rank-one updates.
 """
 
