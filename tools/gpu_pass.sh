@@ -14,7 +14,9 @@
 #                                  suite_run.json, roofline.html and .png, goals.json and GOALS.md
 #     tools/gpu_pass.sh examples   trains the examples; their last lines are the figures
 #     tools/gpu_pass.sh tune       the fastest cuts of matrix products: tuned.json, for tritorch/gpu/
-#     tools/gpu_pass.sh all        these in turn, without carry and tune
+#     tools/gpu_pass.sh waiting    whether launches that wait for kernels (TRITORCH_COMPILERS) are
+#                                  right, from an empty cache; only then may they be the default
+#     tools/gpu_pass.sh all        these in turn, without carry, waiting and tune
 #
 # Several steps may be named: each is run if those before it passed, and the tests get what is left
 # of LIMIT seconds (580): tools/gpu_pass.sh build smoke test
@@ -145,6 +147,14 @@ sanitize() {
   return $status
 }
 
+waiting() {
+  stage
+  (cd "$WORK/run" && PYTHONPATH=$WORK/site:${PYTHONPATH:-} TRITORCH_TEST_DEVICE=cuda TRITORCH_COMPILERS=all \
+    TRITON_CACHE_DIR=$(mktemp -d) TRITORCH_CACHE_DIR=$(mktemp -d) timeout 540 \
+    "$(interpreter)" -m pytest -q -p no:cacheprovider tests/cuda/test_launch.py tests/cuda/test_copies.py \
+    tests/ops/test_gpu_sorting.py -m "device and not simulated and not compile")
+}
+
 bench() {
   stage
   (cd "$WORK/run" && python bench/host_overhead.py --device cuda --json "$RESULTS/host_overhead_gpu.json" &&
@@ -204,7 +214,7 @@ fi
 for name in "${steps[@]:-help}"; do
   case "$name" in
     test) step test run_tests ;;
-    carry | build | smoke | sanitize | bench | suite | examples | tune) step "$name" "$name" ;;
+    carry | build | smoke | sanitize | waiting | bench | suite | examples | tune) step "$name" "$name" ;;
     *) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
   ((status == 0)) || break
@@ -212,7 +222,7 @@ done
 for name in "${more[@]}"; do step "$name" "$name"; done
 
 printf '\n%-10s %-8s %7s  %s\n' step result seconds detail
-for name in carry build smoke test sanitize bench suite examples tune; do
+for name in carry build smoke test sanitize waiting bench suite examples tune; do
   [ -f "$RESULTS/$name.json" ] && "$PYTHON" - "$RESULTS/$name.json" <<'EOF'
 import json, sys
 r = json.load(open(sys.argv[1]))
