@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import os
 import subprocess
 import sys
 
@@ -51,11 +52,13 @@ def test_a_program(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "tritorch", "run", str(script), "150"],
         capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if k != "TRITORCH_SIMULATE_CUDA"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     first, last, name, told, main, is_tensor = json.loads(done.stdout)
     assert last < 0.1 * first and name == "torch" and main == "__main__" and is_tensor
-    assert told.startswith("Distributed package doesn't have NCCL built in")
+    if os.environ.get("TRITORCH_TEST_DEVICE") != "cuda":
+        assert told.startswith("Distributed package doesn't have NCCL built in: there is no GPU")
 
 
 def start(*arguments, cwd=None, given=None):
@@ -182,6 +185,7 @@ def test_pip_is_told(tmp_path):
     code = (
         "import sys; from tritorch import _metadata as m; from pathlib import Path; "
         f"m._folder = lambda: Path({str(tmp_path)!r}) / 'torch-9.dist-info'; "
+        f"m._command = lambda: Path({str(tmp_path)!r}) / 'torchrun'; "
         "print(m.main(sys.argv[1:]))"
     )
 
@@ -193,8 +197,9 @@ def test_pip_is_told(tmp_path):
     found = importlib.metadata.Distribution.at(tmp_path / "torch-9.dist-info")
     assert found.metadata["Name"] == "torch" and found.version == "2.13.0+tritorch"
     assert {str(f) for f in found.files} == {
-        f"torch-9.dist-info/{n}" for n in ("METADATA", "INSTALLER", "RECORD")
+        "torchrun", *(f"torch-9.dist-info/{n}" for n in ("METADATA", "INSTALLER", "RECORD"))
     }
+    assert os.access(tmp_path / "torchrun", os.X_OK)
     assert told("--remove").startswith("removed") and not list(tmp_path.iterdir())
     assert "was not here" in told("--remove")
 
