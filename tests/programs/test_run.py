@@ -197,7 +197,8 @@ def test_pip_is_told(tmp_path):
     found = importlib.metadata.Distribution.at(tmp_path / "torch-9.dist-info")
     assert found.metadata["Name"] == "torch" and found.version == "2.13.0+tritorch"
     assert {str(f) for f in found.files} == {
-        "torchrun", *(f"torch-9.dist-info/{n}" for n in ("METADATA", "INSTALLER", "RECORD"))
+        "torchrun",
+        *(f"torch-9.dist-info/{n}" for n in ("METADATA", "INSTALLER", "RECORD")),
     }
     assert os.access(tmp_path / "torchrun", os.X_OK)
     assert told("--remove").startswith("removed") and not list(tmp_path.iterdir())

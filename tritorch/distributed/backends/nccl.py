@@ -178,8 +178,9 @@ class ProcessGroupNCCL(Backend):
         super().__init__(rank, size)
         if wrong := problem():
             raise RuntimeError(
-                f"Distributed package doesn't have NCCL built in: {wrong}. It comes with `pip install nvidia-nccl-cu12` (or "
-                "-cu13), or TRITORCH_LIBNCCL names its file; gloo serves GPUs through the host"
+                f"Distributed package doesn't have NCCL built in: {wrong}. It comes with `pip "
+                "install nvidia-nccl-cu12` (or -cu13), or TRITORCH_LIBNCCL names its file; gloo "
+                "serves GPUs through the host"
             )
         self.options = options if isinstance(options, self.Options) else self.Options()
         self._store, self._timeout = store, timeout
