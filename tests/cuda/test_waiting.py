@@ -33,9 +33,15 @@ assert not _C.launches_wait()
 """
 
 
+# No launch waits in a process in which somebody took a tensor's address: other tests do.
+ALONE = "TRITORCH_TEST_WAITING"
+
+
 @pytest.fixture
 def waiting(monkeypatch):
     """The first launch of each kernel waits, as does all that follows it."""
+    if ALONE not in os.environ:
+        pytest.skip("runs in a process of its own (test_in_order_in_a_process)")
     monkeypatch.setattr(compilers, "always", True)
     yield
     _C.start_what_waits()
@@ -66,6 +72,16 @@ def program():
     small = torch.tensor([5.0, 7.0]).to("cuda")
     z[:2].copy_(small * 2)
     return w, z, (w + z).sum()
+
+
+def test_in_order_in_a_process(repository):
+    """Those tests of this file that take `waiting`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-k",
+         "what_waits or streams_and_events", "tests/cuda/test_waiting.py"],
+        env={**os.environ, ALONE: "1"}, cwd=repository, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "4 passed" in done.stdout, done.stdout
 
 
 def test_what_waits_happens_in_order(waiting):
