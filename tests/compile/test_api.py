@@ -5,6 +5,7 @@ import copy
 import functools
 import logging
 import pickle
+import re
 import subprocess
 import sys
 from unittest import mock
@@ -502,3 +503,23 @@ def test_plans_are_shown(monkeypatch, caplog):
     assert plans and all(each.startswith("PLAN of ") for each in plans)
     text = "".join(plans)
     assert " = mm(v0, v1)" in text and " = relu(v" in text and " = add(v" in text
+    assert re.search(r" = mm\(v0, v1\)  # .*0\.000 MB, 0\.000 MFLOP\n", text)
+
+
+@pytest.mark.device
+def test_plans_show_what_functions_cost(monkeypatch, caplog):
+    """A product of 32 x 64 by 64 x 128, and a kernel that is written for all that follows it."""
+    monkeypatch.delenv("TORCH_LOGS", raising=False)
+    torch._logging.set_logs(plan=True)
+    x, w = torch.ones(32, 64, device="cuda"), torch.ones(64, 128, device="cuda")
+    made = torch.compile(lambda x, w: ((x @ w) * 2).softmax(1) + 1)
+    with caplog.at_level(logging.DEBUG, "torch._inductor"), torch.no_grad():
+        for _ in range(4):
+            made(x, w)
+    (plan,) = {r.getMessage() for r in caplog.records if r.name.endswith("__plan")}
+    product, written = 4 * (32 * 64 + 64 * 128 + 32 * 128), 2 * 4 * 32 * 128
+    head, *rows = plan.splitlines()
+    total = f"{(product + written) / 1e6:.3f} MB"
+    assert head.startswith(f"PLAN of 2 functions: 1 kernels written, {total}")
+    assert f"{product / 1e6:.3f} MB, {2 * 32 * 64 * 128 / 1e6:.3f} MFLOP" in rows[0]
+    assert f"{written / 1e6:.3f} MB, " in rows[1] and rows[1].endswith(" us by memory")

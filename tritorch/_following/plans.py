@@ -241,10 +241,10 @@ def _as_noted(result: Any, call: Lowered, forms: Sequence[Form]) -> bool:
 def native(
     calls: Sequence[Lowered], size: int, kept: set[int], inputs: Sequence[tuple[int, int]],
     outputs: Sequence[tuple[int, int, int, int]], written: Sequence[tuple[int, int]], finish: Any,
-    varying: Varying, graphs: bool,
+    varying: Varying, graphs: bool, costs: Sequence[str],
 ) -> Any:  # fmt: skip
     """A `_C.Program` of calls.  kept: values that are needed at the end; graphs: whether it is
-    launched as a CUDA graph."""
+    launched as a CUDA graph; costs: what is shown of the calls' costs."""
     last: dict[int, int] = {}
     for i, call in enumerate(calls):
         for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
@@ -266,7 +266,7 @@ def native(
             tuple(dropped.get(i, ())),
             *varying.expected(call),
         ))  # fmt: skip
-    showing.planned(calls, dropped)
+    showing.planned(calls, dropped, costs)
     program = _C.Program(
         size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish,
         tuple(varying.numbers.items()),
@@ -277,8 +277,9 @@ def native(
 
 
 def ordered(
-    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int], varying: Varying, graphs: bool
-) -> tuple[Any, dict[int, int]]:
+    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int], varying: Varying, graphs: bool,
+    costs: Sequence[str],
+) -> tuple[Any, dict[int, int]]:  # fmt: skip
     """A program that is run with arrays, its inputs first; and where it has which value."""
     places = {number: i for i, number in enumerate(inputs)}
     for call in calls:
@@ -294,7 +295,7 @@ def ordered(
     ]
     wanted = {places[number] for number in kept}
     own = varying.moved(places)
-    return native(moved, len(places), wanted, (), (), (), None, own, graphs), places
+    return native(moved, len(places), wanted, (), (), (), None, own, graphs, costs), places
 
 
 class Draft:
@@ -344,7 +345,7 @@ class Draft:
         size = 1 + max([len(values) - 1, *(n for call in calls for n in call.results)])
         program = native(
             calls, size, self.kept, self.inputs, outputs, self.written, finish,
-            self.varying, making.graphs,
+            self.varying, making.graphs, showing.costed(calls, known),
         )  # fmt: skip
         for slot, times in self.written:
             tensors[slot]._shared.version += times

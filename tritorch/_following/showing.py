@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tritorch._following import costing
 from tritorch._following.counters import counters
 from tritorch._following.tape import Value
 from tritorch._logging import getArtifactLogger
@@ -33,11 +34,24 @@ def wrote(kernel: Any, source: str, places: Sequence[tuple[str, Any]]) -> None:
         output.debug("KERNEL %s: %s\n%s%s", kernel.name, size, source, text)
 
 
-def planned(calls: Sequence[Any], dropped: Mapping[int, Sequence[int]]) -> None:
-    """Shows the functions of a program, their values, and which are let go after each."""
+def costed(calls: Sequence[Any], forms: Sequence[Any]) -> list[str]:
+    """The columns of the functions of a program, which `planned` shows, and its total; nothing if
+    nobody looks."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return []
+    found = costing.costs(calls, forms)
+    rows = [costing.shown(row, call, forms) for row, call in zip(found, calls)]
+    return [*rows, costing.total(found)]
+
+
+def planned(
+    calls: Sequence[Any], dropped: Mapping[int, Sequence[int]], costs: Sequence[str]
+) -> None:
+    """Shows the functions of a program, their values, which are let go after each, and what each
+    costs."""
     if not log.isEnabledFor(logging.DEBUG):
         return
-    lines = [f"PLAN of {len(calls)} functions"]
+    lines = [f"PLAN of {len(calls)} functions" + (f": {costs[-1]}" if costs else "")]
     for place, call in enumerate(calls):
         given = ", ".join(f"v{x.number}" if type(x) is Value else _short(x) for x in call.args)
         results = ", ".join(f"v{number}" for number in call.results if number >= 0)
@@ -46,6 +60,8 @@ def planned(calls: Sequence[Any], dropped: Mapping[int, Sequence[int]]) -> None:
         marks = [f"writes {given.partition(',')[0]}"] if call.writes and given else []
         if dropped.get(place):
             marks.append("drops " + ", ".join(f"v{number}" for number in dropped[place]))
+        if costs:
+            marks.append(costs[place])
         lines.append(f"  {line}" + (f"  # {'; '.join(marks)}" if marks else ""))
     log.debug("%s", "\n".join(lines))
 

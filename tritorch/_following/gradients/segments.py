@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
-from tritorch._following import ambient, counts, described, plans
+from tritorch._following import ambient, counts, described, plans, showing
 from tritorch._following.calls import filing
 from tritorch._following.gradients.below import (
     Arrivals,
@@ -454,8 +454,9 @@ class Backward:
             known, given = self.varying.fixed(forms), self.inputs
             calls = improved(calls, known, given, self.kept, self.making)
             program, places = plans.ordered(
-                calls, self.inputs, self.kept, self.varying, self.making.graphs
-            )
+                calls, self.inputs, self.kept, self.varying, self.making.graphs,
+                showing.costed(calls, known),
+            )  # fmt: skip
             self.places = [[places[number] for number in each] for each in self.results]
             self.program = program  # last: another thread may look
             found = [[values[number] for number in each] for each in self.results]
