@@ -196,7 +196,9 @@ def failing():
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_functions(method):
     config = LaunchConfig(1, 1, 2, start_method=method, max_restarts=0)
+    before = dict(os.environ)
     assert elastic_launch(config, function)(10) == {0: 10, 1: 11}
+    assert dict(os.environ) == before
     with pytest.raises(ChildFailedError, match="RuntimeError: rank [01]"):
         elastic_launch(config, failing)()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import secrets
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tritorch.distributed.elastic.host import Host, Settings
@@ -66,6 +67,21 @@ class elastic_launch:
         return launch_agent(self._config, self._entrypoint, list(args))
 
 
+@contextlib.contextmanager
+def _own_secret() -> Iterator[None]:
+    """Gives this job a secret, in the environment that its processes inherit, unless it has one.
+    (Of several hosts all must know it, so somebody else gives it.)"""
+    name = "TRITORCH_JOB_SECRET"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = secrets.token_hex(16)
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+
+
 def launch_agent(
     config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, args: list[Any]
 ) -> dict[int, Any]:
@@ -86,34 +102,34 @@ def launch_agent(
     serves = None if not static else int(number or 0) == 0
     if "is_host" in given:
         serves = str(given["is_host"]).lower() in ("1", "true", "yes", "t", "y")
-    if alone and "TRITORCH_JOB_SECRET" not in os.environ:  # of several hosts all must know it
-        os.environ["TRITORCH_JOB_SECRET"] = secrets.token_hex(16)
-    store, serves = open_store(endpoint, serves, float(given["timeout"]))
-    pulse = float(given.get("keep_alive_interval", 5))
-    settings = Settings(
-        workers=config.nproc_per_node,
-        restarts=config.max_restarts,
-        interval=config.monitor_interval,
-        role=config.role,
-        address=store.host,
-        port=store.port,
-        silence=pulse * float(given.get("keep_alive_max_attempt", 3)),
-        signals=config.signals_to_handle,
-        virtual_local_rank=config.virtual_local_rank,
-        serves=serves,
-    )
-    patience = config.shutdown_timeout or os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
-    if patience is not None:
-        settings.patience = float(patience)
-    filters: dict[Std, Sequence[str]] = {
-        Std.OUT: config.duplicate_stdout_filters or (),
-        Std.ERR: config.duplicate_stderr_filters or (),
-    }
-    specs = config.logs_specs or DefaultLogsSpecs()
-    printing = Printing(specs, run_id, config.role, config.log_line_prefix_template, filters)
-    meeting = Meeting(
-        store, run_id, config.min_nodes, config.max_nodes,
-        None if number is None else int(number),
-        float(given["timeout"]), float(given.get("last_call_timeout", 30)),
-    )  # fmt: skip
-    return Host(meeting, Command(entrypoint, args, config.start_method), printing, settings).run()
+    with _own_secret() if alone else contextlib.nullcontext():
+        store, serves = open_store(endpoint, serves, float(given["timeout"]))
+        pulse = float(given.get("keep_alive_interval", 5))
+        settings = Settings(
+            workers=config.nproc_per_node,
+            restarts=config.max_restarts,
+            interval=config.monitor_interval,
+            role=config.role,
+            address=store.host,
+            port=store.port,
+            silence=pulse * float(given.get("keep_alive_max_attempt", 3)),
+            signals=config.signals_to_handle,
+            virtual_local_rank=config.virtual_local_rank,
+            serves=serves,
+        )
+        patience = config.shutdown_timeout or os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
+        if patience is not None:
+            settings.patience = float(patience)
+        filters: dict[Std, Sequence[str]] = {
+            Std.OUT: config.duplicate_stdout_filters or (),
+            Std.ERR: config.duplicate_stderr_filters or (),
+        }
+        specs = config.logs_specs or DefaultLogsSpecs()
+        printing = Printing(specs, run_id, config.role, config.log_line_prefix_template, filters)
+        meeting = Meeting(
+            store, run_id, config.min_nodes, config.max_nodes,
+            None if number is None else int(number),
+            float(given["timeout"]), float(given.get("last_call_timeout", 30)),
+        )  # fmt: skip
+        command = Command(entrypoint, args, config.start_method)
+        return Host(meeting, command, printing, settings).run()
