@@ -139,21 +139,6 @@ def streams_are_ordered(rank, size):
     dist.barrier()
 
 
-def captured(rank, size):
-    x = torch.zeros(4, device=GPU)
-    dist.all_reduce(x)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        dist.all_reduce(x)
-        x += 1
-    for _ in range(3):
-        graph.replay()
-    wanted = 0.0
-    for _ in range(3):
-        wanted = wanted * size + 1
-    assert x.tolist() == [wanted] * 4
-
-
 def again(rank, size):
     """A group that was aborted; and a new one."""
     group = dist.new_group(backend="nccl")

@@ -306,3 +306,9 @@ def test_a_file_is_of_torchs_schema(program):
     weights = json.loads(read["data/weights/model_weights_config.json"])["config"]
     assert weights["lin.weight"]["path_name"] == "weight_0"
     assert len(read["data/weights/weight_0"]) == 4 * 8 * 4
+
+
+def test_what_unflatten_cannot_keep_is_told():
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    with pytest.warns(UserWarning, match="signature has no effect yet.* 0 the"):
+        torch.export.export(module, (torch.ones(1, 2),), preserve_module_call_signature=("0",))

@@ -8,6 +8,7 @@ The program runs once on descriptions of its inputs, sizes that the caller leave
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,7 +43,8 @@ def export(
 
     dynamic_shapes: which sizes are left open, by arguments (`dynamic_shapes.py`).  strict: Python
     runs in either case, so there is nothing that it would see and the other way would not.
-    preserve_module_call_signature: modules that `unflatten` calls as the original program does."""
+    preserve_module_call_signature: modules that `unflatten` should call as the original program
+    does, which it does not yet: a warning says so."""
     from tritorch.export._trace import export as traced
 
     if not isinstance(mod, Module):
@@ -51,7 +53,13 @@ def export(
         raise TypeError(
             f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}"
         )
-    return traced(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature)
+    if preserve_module_call_signature:
+        warnings.warn(
+            "torch.export: preserve_module_call_signature has no effect yet: unflatten gives "
+            f"{', '.join(preserve_module_call_signature)} the arguments that the graph uses",
+            stacklevel=2,
+        )
+    return traced(mod, args, kwargs, dynamic_shapes)
 
 
 def save(

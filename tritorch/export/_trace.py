@@ -244,7 +244,7 @@ def settled(module: Module, args: Any, kwargs: Any, shapes: Any) -> tuple[Traced
 
 def export(
     mod: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None, preserve: tuple[str, ...] = (),
+    dynamic_shapes: Any = None,
 ) -> ExportedProgram:  # fmt: skip
     """The exported program of a module and its arguments."""
     kwargs = dict(kwargs or {})
