@@ -49,7 +49,25 @@ class _Named(Module):
         return self._ty
 
 
-class InterpreterModule(_Named):
+class _OfGraph(_Named):
+    """A module with a graph; of several, the outermost."""
+
+    graph: Graph
+
+    def finalize(self) -> None:
+        """Looks whether the graph is whole."""
+        self.graph.lint()
+
+    def print_readable(
+        self, print_output: bool = True, include_stride: bool = False,
+        include_device: bool = False, colored: bool = False,
+    ) -> str:  # fmt: skip
+        """The graph's code."""
+        made = GraphModule(self, copy.deepcopy(self.graph))
+        return made.print_readable(print_output, include_stride, include_device, colored)
+
+
+class InterpreterModule(_OfGraph):
     """A module that runs a graph."""
 
     def __init__(self, graph: Graph, ty: str | None = None) -> None:
@@ -63,18 +81,6 @@ class InterpreterModule(_Named):
         names = [node.target for node in self.graph.nodes if node.op == "placeholder"]
         given = [*args, *(kwargs[name] for name in names[len(args) :])]
         return Interpreter(self, graph=self.graph).run(*given, enable_io_processing=False)
-
-    def finalize(self) -> None:
-        """Looks whether the graph is whole."""
-        self.graph.lint()
-
-    def print_readable(
-        self, print_output: bool = True, include_stride: bool = False,
-        include_device: bool = False, colored: bool = False,
-    ) -> str:  # fmt: skip
-        """The graph's code."""
-        made = GraphModule(self, copy.deepcopy(self.graph))
-        return made.print_readable(print_output, include_stride, include_device, colored)
 
 
 class InterpreterModuleDispatcher(_Named):
@@ -185,7 +191,7 @@ def _attach(root: Module, name: str, module: Module) -> None:
     owner._modules[last] = module
 
 
-class UnflattenedModule(_Named):
+class UnflattenedModule(_OfGraph):
     """The modules of an exported program, which is called as the original one."""
 
     def __init__(
@@ -238,18 +244,6 @@ class UnflattenedModule(_Named):
         leaves = self.process_forward_inputs(*args, **kwargs)
         found = Interpreter(self, graph=self.graph).run(*leaves, enable_io_processing=False)
         return tree_unflatten(found, self.out_spec)
-
-    def finalize(self) -> None:
-        """Looks whether the graphs are whole."""
-        self.graph.lint()
-
-    def print_readable(
-        self, print_output: bool = True, include_stride: bool = False,
-        include_device: bool = False, colored: bool = False,
-    ) -> str:  # fmt: skip
-        """The outermost graph's code."""
-        made = GraphModule(self, copy.deepcopy(self.graph))
-        return made.print_readable(print_output, include_stride, include_device, colored)
 
 
 def unflatten(module: Any, flat_args_adapter: FlatArgsAdapter | None = None) -> UnflattenedModule:
