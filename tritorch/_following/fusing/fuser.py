@@ -176,6 +176,7 @@ def _tried(
         elif unit.product is not None:
             product = by_item[unit.product]
             kernel = Ended(product, unit.group, unit.before, forms, read, exact)
+            left += [] if kernel.left is None else [kernel.left]
         else:
             assert unit.group is not None
             kernel = Fused(unit.group, read, exact, forms)
