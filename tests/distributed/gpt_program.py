@@ -1,7 +1,8 @@
 """The character GPT of the examples under DistributedDataParallel, beside one process.
 
-Arguments: the device, steps, and the ways ("eager", "compiled").  Rank 0 prints, for each way, how
-far the losses are from one process's, and whether a second run has the first one's bits.
+Arguments: the device, steps, runs, and the ways ("eager", "compiled").  Each run has another seed
+of the simulated device's adversary, in each process.  Rank 0 prints, for each way, how far the
+losses are from one process's, and whether all runs have the first one's bits.
 """
 
 import bz2
@@ -55,27 +56,33 @@ def train(device, steps, rank, size, wrap=None, compiled=False):
 
 
 def main():
-    device, steps, *ways = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
+    device, steps, count, *ways = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:]
     dist.init_process_group("nccl" if device == "cuda" else "gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     wanted = [train(device, steps, 0, 1)[0] if rank == 0 else None]
     dist.broadcast_object_list(wanted, 0)
+
+    def run(number, way):
+        if device == "cuda":
+            torch.cuda.simulator.seed(1000 * number + rank)
+        return train(
+            device, steps, rank, size, lambda model: DDP(model, bucket_cap_mb=0.01),
+            way == "compiled",
+        )  # fmt: skip
+
     for way in ways:
-        runs = [
-            train(device, steps, rank, size, lambda model: DDP(model, bucket_cap_mb=0.01),
-                  way == "compiled")
-            for _ in range(2)
-        ]  # fmt: skip
-        (losses, weights), (again, others) = runs
-        same = losses == again and all(
-            torch.equal(a, b) for a, b in zip(weights, others, strict=True)
-        )
+        losses, weights = run(0, way)
+        same = True
+        for number in range(1, count):
+            again, others = run(number, way)
+            pairs = zip(weights, others, strict=True)
+            same = same and losses == again and all(torch.equal(a, b) for a, b in pairs)
         far = max(abs(a - b) for a, b in zip(losses, wanted[0], strict=True))
         told = [None] * size
-        dist.all_gather_object(told, (same, far, losses))
+        dist.all_gather_object(told, (same, far))
         if rank == 0:
-            line = {"way": way, "bitwise": all(each[0] for each in told), "loss": losses[-1],
-                    "off": max(each[1] for each in told)}  # fmt: skip
+            line = {"way": way, "bitwise": all(each for each, _ in told), "loss": losses[-1],
+                    "off": max(each for _, each in told)}  # fmt: skip
             print(json.dumps(line), flush=True)
     dist.destroy_process_group()
 

@@ -193,9 +193,10 @@ def in_graphs(rank, size):
         graph.replay()
         first = sum(step + r + 1 for r in range(size))
         assert y.tolist() == [float(first * size + 2 * (step + rank))] * 4
+    group = dist.new_group(backend="nccl")
     try:
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            dist.barrier()
+            dist.barrier(group)
         raise AssertionError("a barrier was captured")
     except RuntimeError as error:
         assert "no graph can have one" in str(error)
