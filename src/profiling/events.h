@@ -19,6 +19,7 @@ enum class Kind : std::uint8_t {
   memory,      // sequence: bytes, negative when freed; detail: their address; extra: the device
   launch,      // a kernel is launched; detail: its stream; extra: the number of its name
   wait,        // the host waits for a device
+  work,        // a collective or a message is under way, beside what its thread does
 };
 
 // Python reads arrays of these: profiler/_events.py has the same fields.

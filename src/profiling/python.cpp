@@ -197,9 +197,10 @@ struct Open {
   std::uint64_t generation;
 };
 
-// begin(kind, name, sequence=-1) -> an open event, or None
+// begin(kind, name, sequence=-1, arguments=()) -> an open event, or None
 PyObject* begin_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (n < 2) return PyErr_Format(PyExc_TypeError, "begin(kind, name, sequence)");
+  if (n < 2 || (n > 3 && !PyTuple_Check(args[3])))
+    return PyErr_Format(PyExc_TypeError, "begin(kind, name, sequence, arguments)");
   if (!enabled) Py_RETURN_NONE;
   const long kind = PyLong_AsLong(args[0]);
   const long long sequence = n > 2 ? PyLong_AsLongLong(args[2]) : -1;
@@ -207,7 +208,11 @@ PyObject* begin_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (name == kUnnamed || PyErr_Occurred()) return nullptr;
   Event* event = begin(static_cast<Kind>(kind), name);
   event->sequence = sequence;
-  if (options.stacks) event->stack = static_cast<std::uint32_t>(capture_trace());
+  if (n > 3) {
+    describe_call(event, PySequence_Fast_ITEMS(args[3]), PyTuple_GET_SIZE(args[3]), nullptr);
+  } else if (options.stacks) {
+    event->stack = static_cast<std::uint32_t>(capture_trace());
+  }
   auto* open = new Open{event, generation};
   return PyCapsule_New(open, kOpenEvent, [](PyObject* self) {
     delete static_cast<Open*>(PyCapsule_GetPointer(self, kOpenEvent));
@@ -239,7 +244,8 @@ PyMethodDef functions[] = {
     {"read_device", read_device_events, METH_NOARGS,
      "[(name, device, stream, thread, the launch's place there, begin, end)]: waits for them."},
     {"stack", stack_of, METH_O, "[(file, line, function)] of a stack's number, innermost first."},
-    {"begin", TRITORCH_FASTCALL(begin_event), "(kind, name, sequence=-1): an open event."},
+    {"begin", TRITORCH_FASTCALL(begin_event),
+     "(kind, name, sequence=-1, arguments=()): an open event."},
     {"end", end_event, METH_O, "Ends an open event."},
     {"set_name_handler", set_name_handler, METH_O, "(gate) -> what a profile calls it, or None."},
     {nullptr, nullptr, 0, nullptr}};

@@ -11,7 +11,7 @@ from tritorch import _C
 events = _C._profiling
 
 # What an event is: the order of `Kind` in src/profiling/events.h.
-OP, ANNOTATION, NODE, MODULE, MEMORY, LAUNCH, WAIT = range(7)
+OP, ANNOTATION, NODE, MODULE, MEMORY, LAUNCH, WAIT, WORK = range(8)
 
 
 # Reads what names need, so that no event has to wait for it.
