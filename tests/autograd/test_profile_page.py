@@ -77,7 +77,7 @@ def test_a_program_is_profiled(tmp_path: Path) -> None:
     assert lines[widest][2 + 2] > 0  # the backward pass belongs to it, too
     # Both products, and the sum that is the bias' gradient.
     assert lines[widest][9] == 2 * (2 * 2 * 64 * 8 * 1024 + 64 * 1024)
-    assert data["files"][str(script)] == PROGRAM.splitlines()
+    assert data["files"]["train.py"] == PROGRAM.splitlines()
     (memory,) = data["memory"]
     held = {(data["line_table"][h[0]][1], h[2]): h[3] for h in memory["holders"] if h[0] >= 0}
     assert held[widest + 1, "activations"] == 64 * 1024 * 4  # relu's result, which it needs again

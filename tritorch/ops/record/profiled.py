@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tritorch import _C
@@ -53,7 +54,7 @@ def cost_of(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[int, in
     try:
         given = [_described(x) for x in args]
         named = {key: _described(x) for key, x in kwargs.items()}
-        with noting(note):
+        with noting(note), warnings.catch_warnings(action="ignore"):  # the call has warned before
             gate(*given, **named)
     except Exception:  # what is not known of these arguments
         return None

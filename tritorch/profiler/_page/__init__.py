@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import platform
 import time
 from pathlib import Path
@@ -63,7 +64,7 @@ def page_data(recording: Recording, title: str) -> dict[str, Any]:
             tables.modules.items(), key=lambda item: run.paths[item[0]]
         )],
         "lines": [[i, *each.row(), _names(each.names)] for i, each in _most(tables.lines)],
-        "line_table": [list(line) for line in run.lines],
+        "line_table": [[_shown(line.file), line.line, line.function] for line in run.lines],
         "files": _files(run, tables), "timeline": timeline(run), "memory": memory(run),
         "busy": [
             {"device": d, "busy": busy / 1e3, "span": (gaps.spans[d][1] - gaps.spans[d][0]) / 1e3}
@@ -71,6 +72,11 @@ def page_data(recording: Recording, title: str) -> dict[str, Any]:
         ],
         "gaps": gaps.groups(), "causes": CAUSES, "longest_gaps": _longest(run, gaps),
     }  # fmt: skip
+
+
+def _shown(file: str) -> str:
+    """A file as the page names it: from the working folder on, if it lies there."""
+    return os.path.relpath(file) if file.startswith(os.getcwd() + os.sep) else file
 
 
 def _most(sums: dict[Any, Any]) -> list[tuple[Any, Any]]:
@@ -113,13 +119,13 @@ def _files(run: Run, tables: Tables) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for number in tables.lines:
         file = run.lines[number].file
-        if file in found or not is_users(file):
+        if _shown(file) in found or not is_users(file):
             continue
         try:
             text = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             continue
-        found[file] = [line[:240] for line in text[:_LONGEST_FILE]]
+        found[_shown(file)] = [line[:240] for line in text[:_LONGEST_FILE]]
     return found
 
 
