@@ -13,9 +13,10 @@ namespace {
 
 constexpr int kMaxFrames = 48;
 
+// Where a frame stands: an instruction, or the line that it is of, which takes longer to find out.
 struct RawFrame {
   PyCodeObject* code;  // owned for good: stacks are few, and a code object must not be reused
-  int line;
+  int place;
   bool operator==(const RawFrame&) const = default;
 };
 using RawTrace = std::vector<RawFrame>;
@@ -25,14 +26,14 @@ struct Hash {
     std::size_t h = trace.size();
     for (const RawFrame& frame : trace)
       h = (h ^ reinterpret_cast<std::uintptr_t>(frame.code) ^
-           static_cast<std::size_t>(frame.line)) *
+           static_cast<std::size_t>(frame.place)) *
           0x9E3779B97F4A7C15u;
     return h;
   }
 };
 
 ForkMutex table_mutex;
-std::unordered_map<RawTrace, memory::TraceId, Hash> ids;
+std::unordered_map<RawTrace, memory::TraceId, Hash> by_instructions, by_lines;
 std::vector<std::vector<TraceFrame>>
     described;  // by id - 1: text, so that no interpreter is needed
 
@@ -42,29 +43,42 @@ std::string utf8(PyObject* text) {
   return chars ? chars : "?";
 }
 
+// With the lock: the number of a stack that has not been met at these instructions.
+memory::TraceId new_trace(const RawTrace& trace) {
+  RawTrace lines = trace;
+  for (RawFrame& frame : lines) {
+    Py_INCREF(frame.code);
+    frame.place = PyCode_Addr2Line(frame.code, frame.place);
+  }
+  const auto [place, is_new] = by_lines.try_emplace(lines, described.size() + 1);
+  if (is_new) {
+    std::vector<TraceFrame>& frames = described.emplace_back();
+    for (const RawFrame& raw : lines)
+      frames.push_back({utf8(raw.code->co_filename), utf8(raw.code->co_name), raw.place});
+  }
+  return place->second;
+}
+
 }  // namespace
 
 memory::TraceId capture_trace() {
   if (!PyGILState_Check()) return 0;
-  RawTrace trace;
+  thread_local RawTrace trace;
+  trace.clear();
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   while (frame && trace.size() < kMaxFrames) {
-    trace.push_back({PyFrame_GetCode(frame), PyFrame_GetLineNumber(frame)});
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    trace.push_back({code, PyFrame_GetLasti(frame)});
+    Py_DECREF(code);  // the frame has it
     PyFrameObject* caller = PyFrame_GetBack(frame);
     Py_DECREF(frame);
     frame = caller;
   }
   Py_XDECREF(frame);
   std::lock_guard lock(table_mutex);  // never held while waiting for the interpreter
-  auto [place, is_new] = ids.try_emplace(trace, described.size() + 1);
-  if (is_new) {
-    std::vector<TraceFrame>& frames = described.emplace_back();
-    for (const RawFrame& raw : trace)
-      frames.push_back({utf8(raw.code->co_filename), utf8(raw.code->co_name), raw.line});
-  } else {
-    for (const RawFrame& raw : trace) Py_DECREF(raw.code);
-  }
-  return place->second;
+  if (const auto known = by_instructions.find(trace); known != by_instructions.end())
+    return known->second;
+  return by_instructions[trace] = new_trace(trace);
 }
 
 std::vector<TraceFrame> trace_frames(memory::TraceId trace) {

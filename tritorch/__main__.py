@@ -1,4 +1,4 @@
-"""`python -m tritorch`: doctor, demo, benchmarks, launching, programs written for PyTorch."""
+"""`python -m tritorch`: doctor, demo, benchmarks, launching, profiles, PyTorch's programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs a subcommand and returns the exit status; without one, prints help."""
     parser = argparse.ArgumentParser(prog="python -m tritorch")
     commands = parser.add_subparsers(
-        dest="command", metavar="{doctor,demo,bench,precompile,run,launch,stand-in}"
+        dest="command", metavar="{doctor,demo,bench,precompile,run,profile,memory,launch,stand-in}"
     )
     commands.add_parser(
         "doctor", add_help=False, help="what is installed, what works, what does not, and the fix"
@@ -29,6 +29,14 @@ def main(argv: list[str] | None = None) -> int:
         "run", add_help=False, help="run a program whose `import torch` gives tritorch"
     )
     commands.add_parser(
+        "profile", add_help=False,
+        help="run a program and write what it did as a page; see profile --help",
+    )  # fmt: skip
+    commands.add_parser(
+        "memory", add_help=False,
+        help="write who held a device's memory as a page, from a snapshot; see memory --help",
+    )  # fmt: skip
+    commands.add_parser(
         "launch", add_help=False,
         help="run a program in all processes of a job, as torchrun does; see launch --help",
     )  # fmt: skip
@@ -41,6 +49,14 @@ def main(argv: list[str] | None = None) -> int:
         from tritorch import _as_torch
 
         return _as_torch.run(given[1:])
+    if given[:1] == ["profile"]:
+        from tritorch.profiler import _program
+
+        return _program.main(given[1:])
+    if given[:1] == ["memory"]:
+        from tritorch.profiler import _snapshots
+
+        return _snapshots.main(given[1:])
     if given[:1] == ["launch"]:
         from tritorch.distributed import run
 

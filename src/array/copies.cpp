@@ -1,6 +1,7 @@
 #include "array/copies.h"
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -102,6 +103,9 @@ void fill_dense(const Array& array, std::span<const char> pattern, cu::CUstream 
   DeviceScope scope(array.device());
   if (recorder) recorder->filled(array.data(), value, static_cast<unsigned>(width), count, stream);
   Unrecorded noted;
+  std::optional<profiling::LaunchScope> profiled;
+  if (profiling::enabled)
+    profiled.emplace(profiling::kFill, profiling::kFilled, array.device(), stream);
   if (width == 1)
     DRIVE(cuMemsetD8Async(array.data(), static_cast<unsigned char>(value), count, stream));
   else if (width == 2)

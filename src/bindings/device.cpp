@@ -213,7 +213,17 @@ void bind_streams(nb::module_& m) {
       .def("raw_exec", &Graph::raw_exec)
       .def_prop_ro("pool", &Graph::pool)
       .def_prop_ro("device_index", &Graph::device)
-      .def_prop_ro("node_count", &Graph::node_count);
+      .def_prop_ro("node_count", &Graph::node_count)
+      .def_prop_ro("capture_id", &Graph::capture_id)
+      .def(
+          "note",
+          [](Graph& self, const std::vector<std::vector<std::uint32_t>>& nodes) {
+            std::vector<profiling::NodeNote> noted;  // name, operator, module, stack
+            for (const auto& each : nodes)
+              noted.push_back({each.at(0), each.at(1), each.at(2), each.at(3)});
+            self.notes.set(std::move(noted));
+          },
+          "nodes"_a);
 }
 
 }  // namespace tritorch

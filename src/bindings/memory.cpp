@@ -1,6 +1,9 @@
 // The caching allocators: statistics, history, settings, pools.
 #include <nanobind/ndarray.h>
 
+#include <iterator>
+#include <unordered_map>
+
 #include "bindings/convert.h"
 #include "memory/registry.h"
 #include "memory/statistics.h"
@@ -80,15 +83,23 @@ nb::list history_list(int device) {
   static const char* const kActions[] = {"alloc",         "free_requested", "free_completed",
                                          "segment_alloc", "segment_free",   "segment_map",
                                          "segment_unmap", "snapshot",       "oom"};
+  nb::object actions[std::size(kActions)];
+  for (std::size_t i = 0; i < std::size(kActions); ++i) actions[i] = nb::str(kActions[i]);
+  const nb::str action("action"), addr("addr"), device_free("device_free"), size("size"),
+      stream("stream"), time_us("time_us"), frames("frames");
+  // Entries of one stack share its list: a snapshot of a million is made, and written, in seconds.
+  std::unordered_map<memory::TraceId, nb::list> known;
   nb::list out;
   for (const memory::TraceEntry& entry : memory::device_allocator(device).history()) {
+    auto [place, is_new] = known.try_emplace(entry.trace);
+    if (is_new) place->second = frames_list(entry.trace);
     nb::dict item;
-    item["action"] = kActions[entry.action];
-    item["addr"] = entry.address;
-    item["size"] = entry.size;
-    item["stream"] = handle_of(entry.stream);
-    item["time_us"] = entry.time_us;
-    item["frames"] = frames_list(entry.trace);
+    item[action] = actions[entry.action];
+    item[entry.action == memory::TraceEntry::oom ? device_free : addr] = entry.address;
+    item[size] = entry.size;
+    item[stream] = handle_of(entry.stream);
+    item[time_us] = entry.time_us;
+    item[frames] = place->second;
     out.append(item);
   }
   return out;

@@ -144,7 +144,8 @@ void launch(const Launcher* launcher, cu::CUfunction function, const Grid& grid,
                             count};
   if (recording) [[unlikely]] {
     std::vector<std::uint32_t> sizes = parameter_sizes(plan);
-    recording->kernel(config, function, packed, sizes, marks, device, owner);
+    const profiling::NodeNote note = profiling::note_of_now(launched_kernel);
+    recording->kernel(config, function, packed, sizes, marks, device, owner, note);
   }
   Unrecorded noted;
   std::optional<profiling::LaunchScope> profiled;
@@ -383,7 +384,7 @@ struct Kernel {
 class ProfiledKernel {
  public:
   explicit ProfiledKernel(KernelState& state) {
-    if (!profiling::enabled) return;
+    if (!profiling::enabled && !recorder) return;
     if (!state.profiled) state.profiled = ask(state);
     launched_kernel = state.profiled;
   }

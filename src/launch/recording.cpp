@@ -165,7 +165,8 @@ bool Recording::is_used(std::uint32_t number) const {
 
 void Recording::kernel(const cu::CUlaunchConfig& config, cu::CUfunction function,
                        const PackedArgs& packed, const std::vector<std::uint32_t>& sizes,
-                       const std::vector<Mark>& marks, int device, PyObject* owner) {
+                       const std::vector<Mark>& marks, int device, PyObject* owner,
+                       const profiling::NodeNote& note) {
   check_stream(config.hStream);
   if (device != device_) unfit("it uses several devices");
   const auto number = static_cast<std::uint32_t>(record.nodes.size());
@@ -175,6 +176,7 @@ void Recording::kernel(const cu::CUlaunchConfig& config, cu::CUfunction function
   node.threads = config.blockDimX;
   node.shared = config.sharedMemBytes;
   node.attributes.assign(config.attrs, config.attrs + config.numAttrs);
+  node.note = note;
   node.chunks.resize(packed.bytes() / sizeof(GraphNode::Chunk) +
                      1);  // with zeros between parameters
   for (std::size_t i = 0; i < packed.count(); ++i) {
@@ -228,6 +230,7 @@ void Recording::filled(cu::CUdeviceptr to, unsigned value, unsigned width, std::
   const auto number = static_cast<std::uint32_t>(record.nodes.size());
   GraphNode& node = record.nodes.emplace_back();
   node.kind = GraphNode::fill;
+  node.note.name = profiling::kFilled;
   node.value = value;
   node.width = width;
   node.count = count;
@@ -242,6 +245,7 @@ void Recording::copied(cu::CUdeviceptr to, cu::CUdeviceptr from, std::size_t byt
   const auto number = static_cast<std::uint32_t>(record.nodes.size());
   GraphNode& node = record.nodes.emplace_back();
   node.kind = GraphNode::copy;
+  node.note.name = profiling::kDeviceToDevice;
   node.count = bytes;
   node.chunks.resize(1);
   std::memcpy(node.bytes(), &to, sizeof to);

@@ -87,7 +87,7 @@ class Recording final : public Recorder {
 
   void kernel(const cu::CUlaunchConfig& config, cu::CUfunction function, const PackedArgs& packed,
               const std::vector<std::uint32_t>& sizes, const std::vector<Mark>& marks, int device,
-              PyObject* owner);
+              PyObject* owner, const profiling::NodeNote& note);
   void allocated(cu::CUdeviceptr address, std::size_t bytes, const void* storage) override;
   void filled(cu::CUdeviceptr to, unsigned value, unsigned width, std::size_t count,
               cu::CUstream stream) override;

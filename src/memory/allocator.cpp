@@ -156,8 +156,8 @@ Block* DeviceAllocator::Impl::allocate(std::size_t bytes, cu::CUstream stream) {
     break;
   }
   ++stats.num_ooms;
-  note(TraceEntry::oom, 0, bytes, stream, trace);
   const OomReport report = report_oom(bytes);
+  note(TraceEntry::oom, report.free_on_device, bytes, stream, trace);
   held.unlock();
   throw OutOfMemoryError(describe(report));
 }

@@ -4,7 +4,6 @@
 
 #include "driver/context.h"
 #include "memory/registry.h"
-#include "profiling/device.h"
 
 namespace tritorch {
 
@@ -33,6 +32,11 @@ void Graph::capture_begin(int device, cu::CUstream stream, memory::PoolId pool, 
     throw;
   }
   capturing_ = true;
+  cu::CUstreamCaptureStatus status;
+  cu::cuuint64_t id = 0;
+  driver().cuStreamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr);
+  capture_id_ = id;
+  notes = {};
 }
 
 void Graph::capture_end() {
@@ -89,7 +93,7 @@ void Graph::replay(cu::CUstream stream) {
   DeviceScope scope(device_);
   std::optional<profiling::LaunchScope> profiled;
   if (profiling::enabled)
-    profiled.emplace(profiling::kLaunchGraph, profiling::kLaunchGraph, device_, stream);
+    profiled.emplace(profiling::kLaunchGraph, profiling::kLaunchGraph, device_, stream, &notes);
   DRIVE(cuGraphLaunch(exec_, stream));
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "memory/allocator.h"
+#include "profiling/device.h"
 
 namespace tritorch {
 
@@ -26,12 +27,15 @@ class Graph {
   std::uintptr_t raw_graph() const;
   std::uintptr_t raw_exec() const;
   int device() const { return device_; }
+  std::uint64_t capture_id() const { return capture_id_; }  // of the last capture
+  profiling::GraphNotes notes;
 
  private:
   void release() noexcept;
   int device_ = 0;
   cu::CUstream stream_ = nullptr;
   memory::PoolId pool_ = 0;
+  std::uint64_t capture_id_ = 0;
   bool capturing_ = false, keep_ = false;
   cu::CUgraph graph_ = nullptr;
   cu::CUgraphExec exec_ = nullptr;

@@ -5,7 +5,6 @@
 
 #include "driver/context.h"
 #include "memory/event_queues.h"
-#include "profiling/device.h"
 
 namespace tritorch {
 namespace {
@@ -108,6 +107,9 @@ NodeGraph::NodeGraph(const std::vector<GraphNode>& nodes, int device)
       after_kernel = node.kind == GraphNode::kernel;
     }
     CHECK_CU(table.cuGraphInstantiate(&exec_, graph_, 0));
+    std::vector<profiling::NodeNote> noted;
+    for (const GraphNode& node : nodes) noted.push_back(node.note);
+    notes_.set(std::move(noted));
   } catch (...) {
     release();
     throw;
@@ -168,7 +170,8 @@ void NodeGraph::launch(const std::vector<GraphNode>& nodes,
   for (std::uint32_t i : changed) change(i, nodes[i]);
   std::optional<profiling::LaunchScope> profiled;
   if (profiling::enabled)
-    profiled.emplace(profiling::kLaunchGraph, profiling::kLaunchGraph, current_device(), stream);
+    profiled.emplace(profiling::kLaunchGraph, profiling::kLaunchGraph, current_device(), stream,
+                     &notes_);
   CHECK_CU(driver().cuGraphLaunch(exec_, stream));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "driver/table.h"
+#include "profiling/device.h"
 
 namespace tritorch {
 
@@ -26,6 +27,7 @@ struct GraphNode {
 
   unsigned value = 0, width = 0;  // of a fill
   std::size_t count = 0;          // of a fill's elements, or of a copy's bytes
+  profiling::NodeNote note;
 
   unsigned char* bytes() { return chunks[0].bytes; }
   const unsigned char* bytes() const { return chunks[0].bytes; }
@@ -57,6 +59,7 @@ class NodeGraph {
   cu::CUgraph graph_ = nullptr;  // kept: its nodes name those of exec_
   cu::CUgraphExec exec_ = nullptr;
   std::vector<cu::CUgraphNode> handles_;
+  profiling::GraphNotes notes_;
 };
 
 }  // namespace tritorch

@@ -13,6 +13,7 @@ namespace tritorch::profiling {
 constinit bool enabled = false;
 constinit Options options;
 constinit std::uint64_t generation = 0;
+constinit TraceOfNow trace_of_now = nullptr;
 
 namespace {
 
@@ -45,15 +46,31 @@ std::int64_t now() {
 
 Thread& here() { return mine.thread && mine.generation == generation ? *mine.thread : join(); }
 
-Event* begin(Kind kind, std::uint32_t name) {
-  Thread& thread = here();
-  if (thread.count % Thread::kChunk == 0)
+Event* begin(Thread& thread, Kind kind, std::uint32_t name) {
+  if (thread.count % Thread::kChunk == 0) {
     thread.chunks.push_back(std::make_unique<Event[]>(Thread::kChunk));
+    if (options.most && thread.count >= options.most) enabled = false;
+  }
   Event* event = &thread.at(thread.count++);
   event->name = name;
   event->kind = kind;
+  event->parent = thread.open;
   event->begin = now();
   return event;
+}
+
+void Thread::close(const Event* event) {
+  for (std::uint32_t place = open; place; place = at(place - 1).parent) {
+    if (&at(place - 1) != event) continue;
+    open = event->parent;
+    return;
+  }
+}
+
+void find_trace(Thread& thread, Event& event) {
+  if (!options.stacks || !trace_of_now) return;
+  if (event.parent && thread.at(event.parent - 1).stack) return;
+  event.stack = trace_of_now();
 }
 
 void start(const Options& wanted) {
@@ -69,7 +86,9 @@ void stop() { enabled = false; }
 const std::vector<std::shared_ptr<Thread>>& threads() { return all; }
 
 void note_memory(std::int64_t bytes, std::uint64_t address, int device, std::int64_t total) {
-  Event* event = begin(Kind::memory, 0);
+  Thread& thread = here();
+  Event* event = begin(thread, Kind::memory, 0);
+  if (bytes > 0) find_trace(thread, *event);
   event->end = total;
   event->sequence = bytes;
   event->detail = static_cast<std::int64_t>(address);

@@ -17,9 +17,11 @@ enum class Kind : std::uint8_t {
   node,        // a node of a backward pass
   module,      // a module's call; sequence: the module's address
   memory,      // sequence: bytes, negative when freed; detail: their address; extra: the device
-  launch,      // a kernel is launched; detail: its stream; extra: the number of its name
+  launch,      // a kernel is launched; detail: its stream; extra: the number of its name;
+               // shapes: of a graph, its number; sequence: the capture that the launch is part of
   wait,        // the host waits for a device
   work,        // a collective or a message is under way, beside what its thread does
+  role,        // what memory is for: sequence says it, detail is its address
 };
 
 // Python reads arrays of these: profiler/_events.py has the same fields.
@@ -31,13 +33,17 @@ struct Event {
   std::uint32_t shapes = 0;  // where the arguments are in the thread's words, plus one
   std::uint32_t stack = 0;   // of Python: a trace's id
   std::uint32_t extra = 0;
+  std::uint32_t parent = 0;  // the place of what was open in its thread, plus one
   Kind kind = Kind::op;
-  std::uint8_t unused[7] = {};
+  bool captured = false;  // a launch into a graph that is being captured
+  std::uint8_t unused[2] = {};
 };
 static_assert(sizeof(Event) == 56);
 
 struct Options {
   bool shapes = false, stacks = false, memory = false, modules = false, device = false;
+  bool captures = false;  // launches are told apart by whether they are captured
+  std::size_t most = 0;   // events of a thread, after which nothing more is written; 0: any number
 };
 
 // What one thread wrote.
@@ -46,21 +52,31 @@ struct Thread {
   bool is_main = false;
   std::vector<std::unique_ptr<Event[]>> chunks;
   std::size_t count = 0;
+  std::uint32_t open = 0;           // the place of the innermost event that is open, plus one
   std::vector<std::int64_t> words;  // of arguments
 
   static constexpr std::size_t kChunk = 4096;
   Event& at(std::size_t i) { return chunks[i / kChunk][i % kChunk]; }
+  const Event& at(std::size_t i) const { return chunks[i / kChunk][i % kChunk]; }
+  void close(const Event* event);  // with whatever is open inside of it
 };
 
 extern constinit bool enabled;
 extern constinit Options options;
 extern constinit std::uint64_t generation;  // of profiles: what it wrote is read until the next one
 
+// The number of this thread's Python stack, for events that no call with one is around; null where
+// nobody has any.
+using TraceOfNow = std::uint32_t (*)();
+extern constinit TraceOfNow trace_of_now;
+
 std::int64_t now();
 
 // A new event of this thread, begun now; it stays where it is until the next profile starts.
-Event* begin(Kind kind, std::uint32_t name);
+Event* begin(Thread& thread, Kind kind, std::uint32_t name);
 Thread& here();
+// Gives an event the stack of now, where it is asked for and what is around has none.
+void find_trace(Thread& thread, Event& event);
 
 // Throws away what was written, and writes from now on.
 void start(const Options& options);
@@ -73,12 +89,18 @@ void note_memory(std::int64_t bytes, std::uint64_t address, int device, std::int
 // An event while it is in scope.
 class Scope {
  public:
-  Scope(Kind kind, std::uint32_t name) : event(begin(kind, name)), generation_(generation) {}
+  Scope(Kind kind, std::uint32_t name)
+      : thread(here()), event(begin(thread, kind, name)), generation_(generation) {
+    thread.open = static_cast<std::uint32_t>(thread.count);
+  }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
   ~Scope() {
-    if (lasts()) event->end = now();
+    if (!lasts()) return;
+    event->end = now();
+    thread.open = event->parent;
   }
+  Thread& thread;
   Event* const event;
   bool lasts() const { return generation_ == generation; }  // no other profile has started
 

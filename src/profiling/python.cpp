@@ -17,6 +17,7 @@ PyObject* numbers = nullptr;       // {name: its number}
 PyObject* known_names = nullptr;   // by number
 PyObject* name_handler = nullptr;  // (gate) -> what a profile calls it, or None
 PyObject* modules = nullptr;       // {address: the module}: of this profile's calls
+PyObject* path_handler = nullptr;  // ([module, outermost first]) -> what it is called there
 
 // ---- arguments ----------------------------------------------------------------------------------
 
@@ -122,6 +123,7 @@ PyObject* pause_profile(PyObject*, PyObject* paused) {
 
 PyObject* is_profiling(PyObject*, PyObject*) { return PyBool_FromLong(enabled); }
 PyObject* time_now(PyObject*, PyObject*) { return PyLong_FromLongLong(now()); }
+PyObject* which_profile(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(generation); }
 
 PyObject* bytes_of(Thread& thread) {
   const auto size = static_cast<Py_ssize_t>(thread.count * sizeof(Event));
@@ -156,7 +158,15 @@ PyObject* read_profile(PyObject*, PyObject*) {
                        PyDict_Copy(modules));
 }
 
-// read_device() -> [(name, device, stream, thread, the launch's place there, begin, end)]
+// The list with another item, which is given up; null, and no list, on failure.
+PyObject* with(PyObject* list, PyObject* item) {
+  if (!list || !item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+  Py_XDECREF(item);
+  return list;
+}
+
+// read_device() -> [(name, device, stream, thread, the launch's place there, begin, end, what CUPTI
+// calls it, node, bytes, grid, block, registers, shared)]
 PyObject* read_device_events(PyObject*, PyObject*) {
   std::vector<Span> spans;
   Py_BEGIN_ALLOW_THREADS;
@@ -164,13 +174,134 @@ PyObject* read_device_events(PyObject*, PyObject*) {
   Py_END_ALLOW_THREADS;
   PyObject* found = PyList_New(0);
   for (const Span& span : spans) {
-    PyObject* each = found ? Py_BuildValue("(IIKKKLL)", span.name, span.device, span.stream,
-                                           span.thread, span.launch, span.begin, span.end)
-                           : nullptr;
-    if (!each || PyList_Append(found, each) < 0) Py_CLEAR(found);
-    Py_XDECREF(each);
+    const Activity& a = span.activity;
+    found =
+        with(found, found ? Py_BuildValue("(IIKKKLLsKK(iii)(iii)Ii)", span.name, a.device, a.stream,
+                                          span.thread, span.launch, a.begin, a.end, a.name.c_str(),
+                                          a.node, a.bytes, a.grid[0], a.grid[1], a.grid[2],
+                                          a.block[0], a.block[1], a.block[2], a.registers, a.shared)
+                          : nullptr);
   }
   return found;
+}
+
+PyObject* row_of(const NodeNote& note) {
+  return Py_BuildValue("(IIII)", note.name, note.op, note.module, note.stack);
+}
+
+// read_graphs() -> {number: [(name, op, module, stack)]}
+PyObject* read_graph_notes(PyObject*, PyObject*) {
+  PyObject* found = PyDict_New();
+  if (!found) return nullptr;
+  for (const auto& [number, nodes] : read_graphs()) {
+    PyObject* rows = PyList_New(0);
+    for (const NodeNote& note : nodes) rows = with(rows, rows ? row_of(note) : nullptr);
+    PyObject* key = PyLong_FromUnsignedLong(number);
+    const bool good = rows && key && PyDict_SetItem(found, key, rows) == 0;
+    Py_XDECREF(key);
+    Py_XDECREF(rows);
+    if (!good) {
+      Py_DECREF(found);
+      return nullptr;
+    }
+  }
+  return found;
+}
+
+// What the modules are called that are open at a place of a thread; 0: none is, or nobody says.
+std::uint32_t path_of(const Thread& thread, std::uint32_t place) {
+  if (!path_handler) return 0;
+  PyObject* open = PyList_New(0);
+  for (; place && open; place = thread.at(place - 1).parent) {
+    const Event& event = thread.at(place - 1);
+    if (event.kind != Kind::module) continue;
+    PyObject* address = PyLong_FromLongLong(event.sequence);
+    PyObject* module = address ? PyDict_GetItemWithError(modules, address) : nullptr;
+    Py_XDECREF(address);
+    if (module && PyList_Append(open, module) < 0) Py_CLEAR(open);
+  }
+  std::uint32_t number = 0;
+  if (open && PyList_GET_SIZE(open) && PyList_Reverse(open) == 0) {
+    PyObject* path = PyObject_CallOneArg(path_handler, open);
+    if (path && PyUnicode_Check(path)) number = number_of(path);
+    Py_XDECREF(path);
+  }
+  Py_XDECREF(open);
+  PyErr_Clear();  // an event is not worth an error
+  return number == kUnnamed ? 0 : number;
+}
+
+// What is open at a place of a thread.
+NodeNote note_at(const Thread& thread, std::uint32_t place) {
+  NodeNote note;
+  note.module = path_of(thread, place);
+  for (; place; place = thread.at(place - 1).parent) {
+    const Event& event = thread.at(place - 1);
+    const bool names =
+        event.kind == Kind::op || event.kind == Kind::node || event.kind == Kind::annotation;
+    if (!note.op && names) note.op = event.name;
+    if (!note.stack) note.stack = event.stack;
+  }
+  return note;
+}
+
+// captured(id) -> [(name, op, module, stack)] of what was launched into a capture
+PyObject* read_captured(PyObject*, PyObject* id) {
+  const unsigned long long number = PyLong_AsUnsignedLongLong(id);
+  if (PyErr_Occurred()) return nullptr;
+  PyObject* found = PyList_New(0);
+  for (const auto& [thread, event] : captured_launches(number)) {
+    NodeNote note = note_at(*thread, event->parent);
+    note.name = event->extra;
+    if (event->stack) note.stack = event->stack;
+    found = with(found, found ? row_of(note) : nullptr);
+  }
+  return found;
+}
+
+PyObject* limit_events(PyObject*, PyObject* most) {
+  const std::size_t number = PyLong_AsSize_t(most);
+  if (PyErr_Occurred()) return nullptr;
+  options.most = number;
+  Py_RETURN_NONE;
+}
+
+PyObject* watch_captures(PyObject*, PyObject*) {
+  options.captures = true;
+  Py_RETURN_NONE;
+}
+
+// mark(address, role): what memory is for, from now on.
+PyObject* mark_memory(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "mark(address, role)");
+  const unsigned long long address = PyLong_AsUnsignedLongLong(args[0]);
+  const long role = PyLong_AsLong(args[1]);
+  if (PyErr_Occurred()) return nullptr;
+  if (enabled && options.memory) {
+    Event* event = begin(here(), Kind::role, 0);
+    event->end = event->begin;
+    event->detail = static_cast<std::int64_t>(address);
+    event->sequence = role;
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* use_activities(PyObject*, PyObject* paths) {
+  std::vector<std::string> wanted;
+  const Py_ssize_t n = PySequence_Size(paths);
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* path = PySequence_GetItem(paths, i);
+    const char* text = path ? PyUnicode_AsUTF8(path) : nullptr;
+    if (text) wanted.emplace_back(text);
+    Py_XDECREF(path);
+  }
+  if (PyErr_Occurred()) return nullptr;
+  set_activity_libraries(std::move(wanted));
+  Py_RETURN_NONE;
+}
+
+PyObject* why_no_activities(PyObject*, PyObject*) {
+  return PyUnicode_FromString(activity_problem().c_str());
 }
 
 // stack(number) -> [(file, line, function)], innermost first
@@ -206,7 +337,9 @@ PyObject* begin_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
   const long long sequence = n > 2 ? PyLong_AsLongLong(args[2]) : -1;
   const std::uint32_t name = number_of(args[1]);
   if (name == kUnnamed || PyErr_Occurred()) return nullptr;
-  Event* event = begin(static_cast<Kind>(kind), name);
+  Thread& thread = here();
+  Event* event = begin(thread, static_cast<Kind>(kind), name);
+  thread.open = static_cast<std::uint32_t>(thread.count);
   event->sequence = sequence;
   if (n > 3) {
     describe_call(event, PySequence_Fast_ITEMS(args[3]), PyTuple_GET_SIZE(args[3]), nullptr);
@@ -224,7 +357,10 @@ PyObject* end_event(PyObject*, PyObject* open) {
   if (open == Py_None) Py_RETURN_NONE;
   auto* found = static_cast<Open*>(PyCapsule_GetPointer(open, kOpenEvent));
   if (!found) return nullptr;
-  if (found->generation == generation && !found->event->end) found->event->end = now();
+  if (found->generation == generation && !found->event->end) {
+    found->event->end = now();
+    here().close(found->event);
+  }
   Py_RETURN_NONE;
 }
 
@@ -233,21 +369,37 @@ PyObject* set_name_handler(PyObject*, PyObject* handler) {
   Py_RETURN_NONE;
 }
 
+PyObject* set_path_handler(PyObject*, PyObject* handler) {
+  Py_XSETREF(path_handler, Py_NewRef(handler));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
     {"start", start_profile, METH_VARARGS, "(shapes, stacks, memory, modules, device)"},
     {"stop", stop_profile, METH_NOARGS, nullptr},
     {"pause", pause_profile, METH_O, "(paused): writes nothing for a while, or goes on."},
     {"enabled", is_profiling, METH_NOARGS, nullptr},
+    {"generation", which_profile, METH_NOARGS, "The number of the profile that started last."},
     {"now", time_now, METH_NOARGS, "Nanoseconds of the clock of events."},
     {"read", read_profile, METH_NOARGS,
      "([(thread, is_main, events, words)], names, {address: module}) of the last profile."},
     {"read_device", read_device_events, METH_NOARGS,
-     "[(name, device, stream, thread, the launch's place there, begin, end)]: waits for them."},
+     "[(name, device, stream, thread, the launch's place there, begin, end, what CUPTI calls it, "
+     "node, bytes, grid, block, registers, shared)]: waits for them."},
+    {"read_graphs", read_graph_notes, METH_NOARGS, "{graph: [(name, op, module, stack)]}"},
+    {"captured", read_captured, METH_O, "[(name, op, module, stack)] of a capture's launches."},
+    {"watch_captures", watch_captures, METH_NOARGS, "Launches say which capture they are part of."},
+    {"limit", limit_events, METH_O, "(events of a thread, after which nothing is written)"},
+    {"mark", TRITORCH_FASTCALL(mark_memory), "(address, role): what memory is for from now on."},
+    {"use_activities", use_activities, METH_O, "([path]): where CUPTI is; nothing: without it."},
+    {"why_no_activities", why_no_activities, METH_NOARGS, "Why there is no CUPTI, if it is known."},
     {"stack", stack_of, METH_O, "[(file, line, function)] of a stack's number, innermost first."},
     {"begin", TRITORCH_FASTCALL(begin_event),
      "(kind, name, sequence=-1, arguments=()): an open event."},
     {"end", end_event, METH_O, "Ends an open event."},
     {"set_name_handler", set_name_handler, METH_O, "(gate) -> what a profile calls it, or None."},
+    {"set_path_handler", set_path_handler, METH_O,
+     "([module, outermost first]) -> what the last one is called there."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT,
@@ -283,6 +435,13 @@ std::uint32_t number_of_gate(PyObject* gate) {
   return found;
 }
 
+NodeNote note_of_now(std::uint32_t name) {
+  NodeNote note = enabled ? note_at(here(), here().open) : NodeNote{};
+  note.name = name;
+  if (!note.stack) note.stack = static_cast<std::uint32_t>(capture_trace());
+  return note;
+}
+
 void describe_call(Event* event, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   if (options.stacks) event->stack = static_cast<std::uint32_t>(capture_trace());
   if (!options.shapes) return;
@@ -313,6 +472,7 @@ ModuleScope::ModuleScope(PyObject* module)
 }
 
 bool add_functions(PyObject* module) {
+  trace_of_now = [] { return static_cast<std::uint32_t>(capture_trace()); };
   numbers = PyDict_New();
   known_names = PyList_New(0);
   modules = PyDict_New();

@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include "profiling/device.h"
 #include "profiling/events.h"
 
 namespace tritorch::profiling {
@@ -17,6 +18,9 @@ std::uint32_t number_of_gate(PyObject* gate);
 
 // Writes what is asked for beside the times: the arguments, the place in Python.
 void describe_call(Event* event, PyObject* const* args, Py_ssize_t n, PyObject* names);
+
+// What is known now of a kernel of that name: Note [Nodes of graphs].
+NodeNote note_of_now(std::uint32_t name);
 
 // A module's call, while it is in scope.
 class ModuleScope {

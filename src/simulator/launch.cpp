@@ -157,10 +157,10 @@ void validate_launch(const CUlaunchConfig& config, const Function& function) {
 }
 
 Action kernel_action(std::shared_ptr<const LaunchCopy> launch) {
-  auto work = [launch = std::move(launch)](std::string& detail) {
-    return run_launch(*launch, detail);
-  };
-  return {"kernel", std::move(work), true, nullptr};
+  auto work = [launch](std::string& detail) { return run_launch(*launch, detail); };
+  Action action{"kernel", std::move(work), true, nullptr};
+  action.launch = std::move(launch);
+  return action;
 }
 
 std::shared_ptr<const LaunchCopy> checked_launch(const CUlaunchConfig& config, CUfunction handle,

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "profiling/cupti.h"
 #include "simulator/state.h"
 
 namespace tritorch::cu::simulator {
@@ -30,9 +31,17 @@ T* host(CUdeviceptr address) {
   return reinterpret_cast<T*>(static_cast<std::uintptr_t>(address));
 }
 
-void queue_copy(Lock& lock, const std::shared_ptr<Stream>& stream,
-                std::function<CUresult(std::string&)> work, Point* point = nullptr) {
-  const Point queued = enqueue(lock, stream, {"memcpy", std::move(work), false, nullptr});
+Action copying(std::uint8_t kind, std::size_t size, std::function<CUresult(std::string&)> work) {
+  Action action{"memcpy", std::move(work), false, nullptr};
+  action.copies = kind;
+  action.bytes = size;
+  return action;
+}
+
+void queue_copy(Lock& lock, const std::shared_ptr<Stream>& stream, std::uint8_t kind,
+                std::size_t size, std::function<CUresult(std::string&)> work,
+                Point* point = nullptr) {
+  const Point queued = enqueue(lock, stream, copying(kind, size, std::move(work)));
   ++device_state(stream->device).counters.copies;
   if (point) *point = queued;
 }
@@ -48,7 +57,7 @@ void copy_between_devices(CUdeviceptr to, CUdeviceptr from, std::size_t size, CU
   check_sticky(stream->device);
   check_injected(Call::copy);
   if (size == 0) return;
-  queue_copy(lock, stream, copy_action(to, from, size).work);
+  queue_copy(lock, stream, cupti::kDeviceToDevice, size, copy_action(to, from, size).work);
 }
 
 template <class T>
@@ -59,7 +68,9 @@ Action fill_with(CUdeviceptr to, T value, std::size_t count) {
     std::fill_n(host<T>(to), count, value);
     return CUDA_SUCCESS;
   };
-  return {"memset", std::move(work), false, nullptr};
+  Action action{"memset", std::move(work), false, nullptr};
+  action.bytes = count * sizeof(T);
+  return action;
 }
 
 template <class T>
@@ -91,7 +102,7 @@ Action copy_action(CUdeviceptr to, CUdeviceptr from, std::size_t size) {
     std::memmove(host<void>(to), host<void>(from), size);
     return CUDA_SUCCESS;
   };
-  return {"memcpy", std::move(work), false, nullptr};
+  return copying(cupti::kDeviceToDevice, size, std::move(work));
 }
 
 Action fill_action(CUdeviceptr to, unsigned value, unsigned width, std::size_t count) {
@@ -341,7 +352,7 @@ void cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t size, CUstr
   require(from && memory.device_of(reinterpret_cast<std::uintptr_t>(from)) < 0);
   std::vector<char> staged;
   if (memory.pinned(from, size)) {
-    queue_copy(lock, stream, [=](std::string& detail) {
+    queue_copy(lock, stream, cupti::kHostToDevice, size, [=](std::string& detail) {
       if (!state().world->memory.pinned(from, size)) {
         detail = "a copy reads host memory that is no longer page-locked";
         return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -355,11 +366,12 @@ void cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t size, CUstr
   refuse_pageable_in_capture(*stream);
   const char* bytes = static_cast<const char*>(from);
   staged.assign(bytes, bytes + size);
-  queue_copy(lock, stream, [to, size, staged = std::move(staged)](std::string& detail) {
+  auto work = [to, size, staged = std::move(staged)](std::string& detail) {
     if (!check_access("a copy's write", to, size, detail)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     std::memcpy(host<void>(to), staged.data(), size);
     return CUDA_SUCCESS;
-  });
+  };
+  queue_copy(lock, stream, cupti::kHostToDevice, size, std::move(work));
 }
 
 void cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t size, CUstream handle) {
@@ -374,7 +386,7 @@ void cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t size, CUstream ha
   if (!pinned) refuse_pageable_in_capture(*stream);
   Point point;
   queue_copy(
-      lock, stream,
+      lock, stream, cupti::kDeviceToHost, size,
       [=](std::string& detail) {
         if (pinned && !state().world->memory.pinned(to, size)) {
           detail = "a copy writes host memory that is no longer page-locked";

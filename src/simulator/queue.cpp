@@ -66,14 +66,7 @@ std::shared_ptr<Stream> choose(const Needed& needed) {
   return candidates.empty() ? nullptr : candidates[draw(candidates.size())];
 }
 
-CUresult run(Lock& lock, const Action& action, std::string& detail) {
-  if (action.graph) {
-    for (std::size_t index : random_order(*action.graph)) {
-      const CUresult result = run(lock, action.graph->nodes[index].action, detail);
-      if (result != CUDA_SUCCESS) return result;
-    }
-    return CUDA_SUCCESS;
-  }
+CUresult work(Lock& lock, const Action& action, std::string& detail) {
   if (!action.work) return CUDA_SUCCESS;
   if (!action.calls_out) return action.work(detail);
   CUresult result;
@@ -89,6 +82,22 @@ CUresult run(Lock& lock, const Action& action, std::string& detail) {
   return result;
 }
 
+CUresult run(Lock& lock, const Stream& stream, const Action& action, std::string& detail) {
+  auto timed = [&](const Action& each, CUgraphNode node) {
+    const auto begin = std::chrono::steady_clock::now();
+    const CUresult result = work(lock, each, detail);
+    if (action.correlation) note_activity(each, stream, action.correlation, node, begin);
+    return result;
+  };
+  if (!action.graph) return timed(action, nullptr);
+  for (std::size_t index : random_order(*action.graph)) {
+    const Node& node = action.graph->nodes[index];
+    const CUresult result = timed(node.action, node.handle);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
 // Runs the front operation, which is ready.  No other thread is in one.
 void execute(Lock& lock, const std::shared_ptr<Stream>& stream) {
   State& s = state();
@@ -101,7 +110,7 @@ void execute(Lock& lock, const std::shared_ptr<Stream>& stream) {
   const bool lost = sticky != CUDA_SUCCESS;  // the context, and its work with it
   if (!lost || operation.action.bookkeeping) {
     std::string detail;
-    result = run(lock, operation.action, detail);
+    result = run(lock, *stream, operation.action, detail);
     if (result != CUDA_SUCCESS && result != kInterrupted) {
       sticky = result;
       s.world->detail = detail;
@@ -175,6 +184,7 @@ Point append(const std::shared_ptr<Stream>& stream, Action action, std::shared_p
   } else if (stream->blocking) {
     need(device.legacy);
   }
+  action.correlation = correlate();
   const Point point{stream, stream->enqueued() + 1};
   if (record) record->point = point;
   stream->queue.push_back({std::move(action), std::move(needs), std::move(record)});

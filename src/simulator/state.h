@@ -38,6 +38,8 @@ using Lock = std::unique_lock<std::mutex>;
 struct Graph;
 struct Function;
 
+struct LaunchCopy;
+
 // Something a stream does.
 struct Action {
   const char* kind = "";
@@ -46,6 +48,12 @@ struct Action {
   std::shared_ptr<const Graph> graph;  // a graph launch: its nodes instead of `work`
   bool bookkeeping = false;            // is done on a lost device too
   std::function<bool()> ready = {};    // may be empty; until it says so the stream waits
+  // What activities tell of it: of a kernel its launch, of copies (cupti.h has their kinds) and
+  // fills the bytes; correlation: of the call that asked for it, 0 while nobody collects them.
+  std::shared_ptr<const LaunchCopy> launch = {};
+  std::uint8_t copies = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t correlation = 0;
 };
 
 // "The stream has done its first `sequence` operations."
@@ -259,6 +267,13 @@ void drain_all(Lock& lock);
 // For polling: runs a few operations, maybe none.
 void progress(Lock& lock, const Point& target);
 void wait_for_executor(Lock& lock);
+
+// activities.cpp
+// The number of a call that queues work; 0 while nobody collects activities.
+std::uint32_t correlate();
+// A stream has done it, alone or as a node of what has that correlation.
+void note_activity(const Action& action, const Stream& stream, std::uint32_t correlation,
+                   CUgraphNode node, std::chrono::steady_clock::time_point begin);
 
 // graph.cpp
 // For calls that no capture in reach of this thread allows, and for streams' own.

@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "driver/table.h"
+#include "profiling/cupti.h"
 
 // Every enumerator of abi.h but one whose name there is not the driver's (compared below).
 // clang-format off: one a line
@@ -266,6 +267,58 @@ SAME_FIELD(CUDA_MEMCPY3D, Depth)
 SAME_FIELD(CUgraphEdgeData, from_port)
 SAME_FIELD(CUgraphEdgeData, to_port)
 SAME_FIELD(CUgraphEdgeData, type)
+
+#if __has_include(<cupti.h>)
+#include <cupti.h>
+
+#define SAME_PLACE(type, field, theirs, their_field)                                       \
+  static_assert(offsetof(tritorch::cupti::type, field) == offsetof(theirs, their_field) && \
+                    sizeof(tritorch::cupti::type::field) == sizeof(theirs::their_field),   \
+                #type "." #field " differs");
+SAME_PLACE(Kernel, kind, CUpti_ActivityKernel9, kind)
+SAME_PLACE(Kernel, registers, CUpti_ActivityKernel9, registersPerThread)
+SAME_PLACE(Kernel, start, CUpti_ActivityKernel9, start)
+SAME_PLACE(Kernel, end, CUpti_ActivityKernel9, end)
+SAME_PLACE(Kernel, device, CUpti_ActivityKernel9, deviceId)
+SAME_PLACE(Kernel, stream, CUpti_ActivityKernel9, streamId)
+SAME_PLACE(Kernel, static_shared, CUpti_ActivityKernel9, staticSharedMemory)
+SAME_PLACE(Kernel, dynamic_shared, CUpti_ActivityKernel9, dynamicSharedMemory)
+SAME_PLACE(Kernel, correlation, CUpti_ActivityKernel9, correlationId)
+SAME_PLACE(Kernel, name, CUpti_ActivityKernel9, name)
+SAME_PLACE(Kernel, node, CUpti_ActivityKernel9, graphNodeId)
+SAME_PLACE(Kernel, graph, CUpti_ActivityKernel9, graphId)
+static_assert(offsetof(tritorch::cupti::Kernel, grid) == offsetof(CUpti_ActivityKernel9, gridX));
+static_assert(offsetof(tritorch::cupti::Kernel, block) == offsetof(CUpti_ActivityKernel9, blockX));
+SAME_PLACE(Transfer, bytes, CUpti_ActivityMemcpy6, bytes)
+SAME_PLACE(Transfer, start, CUpti_ActivityMemcpy6, start)
+SAME_PLACE(Transfer, end, CUpti_ActivityMemcpy6, end)
+SAME_PLACE(Transfer, device, CUpti_ActivityMemcpy6, deviceId)
+SAME_PLACE(Transfer, stream, CUpti_ActivityMemcpy6, streamId)
+SAME_PLACE(Transfer, correlation, CUpti_ActivityMemcpy6, correlationId)
+SAME_PLACE(Transfer, node, CUpti_ActivityMemcpy6, graphNodeId)
+static_assert(offsetof(tritorch::cupti::Transfer, what) ==
+              offsetof(CUpti_ActivityMemcpy6, copyKind));
+SAME_PLACE(Transfer, bytes, CUpti_ActivityMemset4, bytes)
+SAME_PLACE(Transfer, start, CUpti_ActivityMemset4, start)
+SAME_PLACE(Transfer, end, CUpti_ActivityMemset4, end)
+SAME_PLACE(Transfer, device, CUpti_ActivityMemset4, deviceId)
+SAME_PLACE(Transfer, stream, CUpti_ActivityMemset4, streamId)
+SAME_PLACE(Transfer, correlation, CUpti_ActivityMemset4, correlationId)
+SAME_PLACE(Transfer, node, CUpti_ActivityMemset4, graphNodeId)
+SAME_PLACE(External, number, CUpti_ActivityExternalCorrelation, externalId)
+SAME_PLACE(External, correlation, CUpti_ActivityExternalCorrelation, correlationId)
+static_assert(tritorch::cupti::kMemcpy == int{CUPTI_ACTIVITY_KIND_MEMCPY});
+static_assert(tritorch::cupti::kMemset == int{CUPTI_ACTIVITY_KIND_MEMSET});
+static_assert(tritorch::cupti::kDriverCall == int{CUPTI_ACTIVITY_KIND_DRIVER});
+static_assert(tritorch::cupti::kKernel == int{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL});
+static_assert(tritorch::cupti::kExternalCorrelation ==
+              int{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION});
+static_assert(tritorch::cupti::kOurs == int{CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0});
+static_assert(tritorch::cupti::kNoMoreRecords == int{CUPTI_ERROR_MAX_LIMIT_REACHED});
+static_assert(tritorch::cupti::kHostToDevice == int{CUPTI_ACTIVITY_MEMCPY_KIND_HTOD});
+static_assert(tritorch::cupti::kDeviceToHost == int{CUPTI_ACTIVITY_MEMCPY_KIND_DTOH});
+static_assert(tritorch::cupti::kFlushForced == unsigned{CUPTI_ACTIVITY_FLAG_FLUSH_FORCED});
+#endif
 
 // Signatures.  cuda.h names the current version of each function through a macro; where that is
 // not the version that the table loads, this cannot compare, and says so.

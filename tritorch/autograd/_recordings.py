@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -23,7 +23,8 @@ from tritorch.core.profiling import DeviceType, events
 EVENT = np.dtype(
     [
         ("begin", "i8"), ("end", "i8"), ("sequence", "i8"), ("detail", "i8"), ("name", "u4"),
-        ("shapes", "u4"), ("stack", "u4"), ("extra", "u4"), ("kind", "u1"), ("unused", "u1", 7),
+        ("shapes", "u4"), ("stack", "u4"), ("extra", "u4"), ("parent", "u4"), ("kind", "u1"),
+        ("captured", "u1"), ("unused", "u1", 2),
     ]
 )  # fmt: skip
 
@@ -105,15 +106,25 @@ class Thread:
 
 
 class Span(NamedTuple):
-    """What a device did, and which event of the host asked for it."""
+    """What a device did, and which event of the host asked for it: a place in a thread, which is 0
+    where nobody of ours did.  op, module, stack: as noted of the nodes of graphs."""
 
-    name: int
+    name: str
     device: int
     stream: int
     thread: int
     place: int
     begin: int
     end: int
+    node: int = 0
+    bytes: int = 0
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    registers: int = 0
+    shared: int = 0
+    op: str = ""
+    module: str = ""
+    stack: int = 0
 
 
 @dataclass(frozen=True)
@@ -142,10 +153,51 @@ class Recording:
             found["end"][still_open] = end  # what was under way
             order = Words(np.frombuffer(words, "i8"), self.names)
             self.threads.append(Thread(number, bool(is_main), found, order))
-        self.device = list(map(Span._make, events.read_device())) if options.device else []
+        self.graphs: dict[tuple[int, int], int] = {}  # by (thread, place of the launch)
+        for thread in self.threads:
+            launches = np.flatnonzero(thread.events["kind"] == profiling.LAUNCH)
+            for place in launches[thread.events["shapes"][launches] > 0].tolist():
+                self.graphs[thread.id, place] = int(thread.events["shapes"][place])
+            thread.events["shapes"][launches] = 0
+            thread.events["sequence"][launches] = -1
+        self.device = self._spans() if options.device else []
         self.threads.sort(key=lambda thread: not thread.is_main)
         self._module_names: dict[int, str] = {}
         self._stacks: dict[int, list[str]] = {}
+
+    def _spans(self) -> list[Span]:
+        """What devices did.  Note [Nodes of graphs] in src/profiling/device.h."""
+        found, in_graphs = [], dict[tuple[int, int], list[Span]]()
+        for row in events.read_device():
+            number, device, stream, thread, place, begin, end, called, *more = row
+            name = self.names[number] if thread else called
+            span = Span(name, device, stream, thread, place, begin, end, *more)
+            if called and (thread, place) in self.graphs:
+                in_graphs.setdefault((thread, place), []).append(span._replace(name=called))
+            else:
+                found.append(span)
+        notes = events.read_graphs()
+        for launch, spans in in_graphs.items():
+            found += self._of_nodes(spans, notes[self.graphs[launch]])
+        return sorted(found, key=lambda span: span.begin)
+
+    def _of_nodes(
+        self, spans: list[Span], notes: list[tuple[int, int, int, int]]
+    ) -> Iterator[Span]:
+        """The kernels of a graph, each as the node that it is of: nodes are numbered as they were
+        captured."""
+        waiting: dict[str, deque[tuple[int, int, int, int]]] = {}
+        for note in notes:
+            kernel = self.names[note[0]].rpartition(".")[2]
+            waiting.setdefault(kernel, deque()).append(note)
+        for span in sorted(spans, key=lambda span: (span.node, span.begin)):
+            if not waiting.get(span.name):
+                yield span
+                continue
+            name, op, module, stack = waiting[span.name].popleft()
+            yield span._replace(
+                name=self.names[name], op=self.names[op], module=self.names[module], stack=stack
+            )
 
     def names_of(self, found: np.ndarray) -> list[str]:
         """What the events of a thread are called."""
@@ -184,7 +236,7 @@ class Recording:
         for place, thread in enumerate(self.threads, 1):
             self._add(found, thread, place, use_device, forward, launches)
         for span in self.device:
-            name = self.names[span.name]
+            name = span.name
             begin, end = (span.begin - self.begin) / 1e3, (span.end - self.begin) / 1e3
             if (launch := launches.get((span.thread, span.place))) is not None:
                 launch.append_kernel(name, span.device, end - begin)
@@ -194,6 +246,17 @@ class Recording:
                     use_device=use_device, input_shapes=[], stack=[], flops=0,
                     device_type=DeviceType.CUDA, device_index=span.device,
                     device_resource_id=span.stream, activity_type="kernel",
+                    extra_meta={
+                        "stream": span.stream, "device": span.device, "bytes": span.bytes or None,
+                        **(
+                            {
+                                "grid": span.grid, "block": span.block,
+                                "shared_memory": span.shared,
+                                "registers_per_thread": span.registers,
+                            }
+                            if any(span.grid) else {}
+                        ),
+                    },
                 )
             )  # fmt: skip
         found.sort(key=lambda event: (event.time_range.start, -event.time_range.end))
@@ -230,7 +293,7 @@ class Recording:
                 if open_ones:
                     continue
                 end = begin
-            elif _filter_name(name):
+            elif kind == profiling.ROLE or _filter_name(name):
                 continue
             call = thread.words.call(int(shapes) - 1) if shapes else None
             event = FunctionEvent(
@@ -259,7 +322,8 @@ class Recording:
     def _flops(self, name: str, call: Call | None) -> int:
         if not self.options.flops or call is None:
             return 0
-        return profiling.flops_of(name, call.args, call.kwargs)
+        cost = profiling.cost_of(name, call.args, call.kwargs)
+        return 0 if cost is None else cost[0]
 
 
 _READ = ("begin", "end", "sequence", "shapes", "stack", "extra", "kind")
@@ -303,8 +367,12 @@ class Recorder:
             raise RuntimeError("Profiler is already enabled on this thread")
         profiling.prepare()
         Recorder.active = self
+        events.set_path_handler(profiling.ModulePaths())
         self.wall = time.time_ns() - events.now()
         wanted = self.options
+        if wanted.device:
+            events.use_activities(profiling.activity_libraries())
+        profiling.remembering = wanted.memory
         events.start(
             wanted.shapes or wanted.flops, wanted.stacks, wanted.memory, wanted.modules,
             wanted.device,
@@ -320,6 +388,7 @@ class Recorder:
     def stop(self) -> Recording:
         """What was written."""
         events.stop()
+        profiling.remembering = False
         Recorder.active = None
         return Recording(self.options, self.begin, events.now(), self.wall)
 

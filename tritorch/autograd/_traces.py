@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from tritorch.autograd._perfetto import write_perfetto
 from tritorch.autograd._recordings import Call, Recording, Shape, Thread, spans
 from tritorch.core import profiling
 
@@ -29,7 +30,11 @@ _CATEGORIES = {
 def write_trace(
     recording: Recording, path: str, config: dict[str, Any], metadata: dict[str, Any]
 ) -> None:
-    """Writes the file; one that ends in .gz is compressed."""
+    """Writes the file; one that ends in .gz is compressed, one in .pftrace is Perfetto's."""
+    if str(path).endswith((".pftrace", ".perfetto-trace")):
+        with open(path, "wb") as binary:
+            write_perfetto(recording, binary)
+        return
     opened: Any = gzip.open if str(path).endswith(".gz") else open
     with opened(path, "wt", encoding="utf-8") as file:
         _write(recording, file, config, metadata)
@@ -70,10 +75,11 @@ def _lines(recording: Recording) -> Iterator[str]:
         yield about("thread_name", thread.id, name=f"thread {thread.id} ({program})")
         yield about("thread_sort_index", thread.id, sort_index=thread.id)
     number = 0
+    launches = _correlations(recording)
     for thread, names in spans(recording):
-        yield from _of_thread(recording, thread, names, process, number)
+        yield from _of_thread(recording, thread, names, process, number, launches)
         number += len(thread.events)
-    yield from _of_devices(recording, process)
+    yield from _of_devices(recording, process, launches)
     yield from _flows(recording, process)
     end = _microseconds(recording, recording.end)
     window = f'Record Window End", "pid": "", "tid": "", "ts": {end}'
@@ -85,8 +91,9 @@ def _microseconds(recording: Recording, nanoseconds: int) -> float:
 
 
 def _of_thread(
-    recording: Recording, thread: Thread, names: list[str], process: int, number: int
-) -> Iterator[str]:
+    recording: Recording, thread: Thread, names: list[str], process: int, number: int,
+    launches: dict[tuple[int, int], int],
+) -> Iterator[str]:  # fmt: skip
     found = thread.events
     shown = {name: json.dumps(name) for name in set(names)}
     kinds = {kind: f'{{"ph": "X", "cat": "{x}", "name": ' for kind, x in _CATEGORIES.items()}
@@ -100,11 +107,15 @@ def _of_thread(
         range(len(found)),
     )  # fmt: skip
     for name, kind, at, time, sequence, shapes, stack, i in zip(*columns):
+        if kind == profiling.ROLE:
+            continue
         if kind == profiling.MEMORY:
             yield _memory(recording, thread, found[i], int(total[i]), at, process)
             continue
         said = f'"External id": {number + i + 1}, "Ev Idx": {number + i}'
-        if kind == profiling.MODULE:
+        if kind == profiling.LAUNCH:
+            said += f', "correlation": {launches.get((thread.id, i), 0)}'
+        elif kind == profiling.MODULE:
             said += f', "Python id": {number + i}, "Python module id": {names_number(name)}'
         elif sequence >= 0:
             said += f', "Sequence number": {sequence}, "Fwd thread id": 0'
@@ -116,21 +127,46 @@ def _of_thread(
         yield f'{kinds[kind]}{shown[name]}{middle}{at:.3f}, "dur": {time:.3f}, "args": {{{said}}}}}'
 
 
-def _of_devices(recording: Recording, process: int) -> Iterator[str]:
+def _correlations(recording: Recording) -> dict[tuple[int, int], int]:
+    """The number of each launch that a device did something for."""
+    found: dict[tuple[int, int], int] = {}
+    for span in recording.device:
+        if span.thread:
+            found.setdefault((span.thread, span.place), len(found) + 1)
+    return found
+
+
+def _of_devices(
+    recording: Recording, process: int, correlations: dict[tuple[int, int], int]
+) -> Iterator[str]:
     """What devices did, each with an arrow from its launch."""
     launches = {thread.id: thread.events for thread in recording.threads}
     for number, span in enumerate(recording.device):
         begin = _microseconds(recording, span.begin)
         kind = "kernel"
-        name = recording.names[span.name]
+        name = span.name
         if name.startswith("Memcpy"):
             kind = "gpu_memcpy"
+        elif name.startswith("Memset"):
+            kind = "gpu_memset"
         common = {"pid": span.device, "tid": span.stream, "ts": begin}
-        args = {"device": span.device, "stream": span.stream, "correlation": number}
+        correlation = correlations.get((span.thread, span.place), 0)
+        args: dict[str, Any] = {
+            "device": span.device, "stream": span.stream, "correlation": correlation,
+        }  # fmt: skip
+        if any(span.grid):
+            args |= {
+                "grid": list(span.grid), "block": list(span.block),
+                "registers per thread": span.registers, "shared memory": span.shared,
+            }  # fmt: skip
+        elif span.bytes:
+            args["bytes"] = span.bytes
         lasted = (span.end - span.begin) / 1e3
         yield json.dumps(
             {"ph": "X", "cat": kind, "name": name, **common, "dur": lasted, "args": args}
         )
+        if not span.thread:
+            continue
         host = launches[span.thread][span.place]
         at = _microseconds(recording, int(host["begin"]))
         flow = {"id": number, "cat": "ac2g", "name": "ac2g"}

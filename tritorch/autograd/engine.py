@@ -496,6 +496,15 @@ def _expandable(shape: Sequence[int], wider: Sequence[int]) -> bool:
 
 
 def _ones_like(tensor: Tensor) -> Tensor:
+    if not events.enabled():
+        return _made_ones_like(tensor)
+    event = events.begin(profiling.OP, "aten::ones_like")
+    made = _made_ones_like(tensor)
+    events.end(event)
+    return made
+
+
+def _made_ones_like(tensor: Tensor) -> Tensor:
     if (watching or type(tensor) is not Tensor) and asked(tensor):
         return PUBLIC["ones_like"](tensor.detach())
     array = tensor._array
@@ -592,6 +601,7 @@ def _arrive_profiled(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
     whole = events.begin(profiling.OP, name)
     own = events.begin(profiling.NODE, "torch::autograd::AccumulateGrad")
     _arrive_at_leaf(leaf, g, create_graph)
+    profiling.mark(leaf._grad, profiling.GRADIENT)
     events.end(own)
     events.end(whole)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import enum
+import importlib.util
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tritorch import _C
@@ -11,13 +14,87 @@ from tritorch import _C
 events = _C._profiling
 
 # What an event is: the order of `Kind` in src/profiling/events.h.
-OP, ANNOTATION, NODE, MODULE, MEMORY, LAUNCH, WAIT, WORK = range(8)
+OP, ANNOTATION, NODE, MODULE, MEMORY, LAUNCH, WAIT, WORK, ROLE = range(9)
+# What memory is marked to be for.
+PARAMETER, GRADIENT, OPTIMIZER_STATE = range(3)
 
 
 # Reads what names need, so that no event has to wait for it.
 prepare: Callable[[], None] = lambda: None
-# (name, arguments by position, by keyword) -> the operations of a call: ops/record/profiled.py.
-flops_of: Callable[[str, list[Any], dict[str, Any]], int] = lambda name, args, kwargs: 0
+# (name, arguments by position, by keyword) -> the operations of a call and the bytes that it moves,
+# or None if they are not known of these arguments: ops/record/profiled.py.
+cost_of: Callable[[str, list[Any], dict[str, Any]], tuple[int, int] | None] = (
+    lambda name, args, kwargs: None
+)
+
+
+remembering = False  # whether a profile writes down memory
+
+
+def mark(tensor: Any, role: int) -> None:
+    """Says what a tensor's memory is for; while nobody profiles memory, nothing."""
+    if remembering and tensor is not None:
+        try:
+            events.mark(tensor.data_ptr(), role)
+        except (NotImplementedError, RuntimeError):  # it has no memory of its own
+            return
+
+
+class ModulePaths:
+    """What modules are called inside of the outermost one: `GPT.blocks.0.attn`."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, tuple[Any, dict[int, str]]] = {}
+
+    def __call__(self, modules: list[Any]) -> str:
+        """modules: one that is called, and which ones called it, the outermost first."""
+        root, last = modules[0], modules[-1]
+        if id(root) not in self._names:
+            found = {id(module): name for name, module in root.named_modules()}
+            self._names[id(root)] = root, found
+        kind, name = type(root).__name__, self._names[id(root)][1].get(id(last))
+        if name is None:  # it is no part of it
+            return f"{kind} > {type(last).__name__}"
+        return f"{kind}.{name}" if name else kind
+
+
+class Capturing:
+    """While a graph is captured: what its kernels are of is noted.  Note [Nodes of graphs] in
+    src/profiling/device.h."""
+
+    def __init__(self) -> None:
+        self._alone = not events.enabled()
+        if self._alone:
+            prepare()
+            events.start(False, True, False, True, False)
+        events.watch_captures()
+        self._generation = events.generation()
+
+    def end(self, graph: Any = None) -> None:
+        """The capture is over; graph: the native one that keeps what was noted."""
+        goes_on = self._generation == events.generation()  # no profile has started meanwhile
+        if graph is not None and goes_on:
+            events.set_path_handler(ModulePaths())
+            graph.note(events.captured(graph.capture_id))
+        if self._alone and goes_on:
+            events.stop()
+
+
+def activity_libraries() -> list[str]:
+    """Where CUPTI may be: in Triton's wheel, or where the linker looks.  TRITORCH_CUPTI names a
+    file, or says 0 for profiles without it."""
+    given = os.environ.get("TRITORCH_CUPTI", "")
+    if given:
+        return [] if given == "0" else [given]
+    found = []
+    triton = importlib.util.find_spec("triton")
+    for folder in (triton.submodule_search_locations or ()) if triton else ():
+        lib = Path(folder) / "backends" / "nvidia" / "lib"
+        # The newer one is for the drivers that its GPUs need.
+        newer = _C.device_count() > 0 and _C.device_properties(0)["major"] >= 10
+        names = ("cupti-blackwell", "cupti") if newer else ("cupti", "cupti-blackwell")
+        found += [str(path) for name in names if (path := lib / name / "libcupti.so").exists()]
+    return [*found, "libcupti.so.13", "libcupti.so.12"]
 
 
 class DeviceType(enum.Enum):

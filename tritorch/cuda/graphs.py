@@ -6,6 +6,7 @@ import gc
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import profiling
 from tritorch.core.device import cuda_index
 from tritorch.cuda.streams import Stream, StreamContext, current_stream
 
@@ -19,6 +20,7 @@ class CUDAGraph:
     def __init__(self, keep_graph: bool = False) -> None:
         self._graph = _C.Graph()
         self._graph.keep_graph(keep_graph)
+        self._capturing: profiling.Capturing | None = None
 
     def capture_begin(self, pool: _Pool | None = None, capture_error_mode: str = "global") -> None:
         """Starts to capture the current stream; its memory comes from `pool` or a new one."""
@@ -31,10 +33,19 @@ class CUDAGraph:
         stream = _C.current_stream(index)
         shared = 0 if pool is None else _resolve(pool, index)
         self._graph.capture_begin(index, stream, shared, _MODES[capture_error_mode])
+        self._capturing = profiling.Capturing()
 
     def capture_end(self) -> None:
         """Ends the capture and, unless made with keep_graph, makes the graph ready to run."""
-        self._graph.capture_end()
+        noting, self._capturing = self._capturing, None
+        try:
+            self._graph.capture_end()
+        except BaseException:
+            if noting is not None:
+                noting.end()
+            raise
+        if noting is not None:
+            noting.end(self._graph)
 
     def instantiate(self) -> None:
         """Makes a graph that was kept ready to run."""
@@ -47,6 +58,9 @@ class CUDAGraph:
     def reset(self) -> None:
         """Forgets the graph and releases its memory."""
         self._graph.reset()
+        if self._capturing is not None:
+            self._capturing.end()
+            self._capturing = None
 
     def pool(self) -> _Pool:
         """The id of this graph's memory pool, to share with another capture."""

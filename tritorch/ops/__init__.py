@@ -115,14 +115,14 @@ def _prepare_profile() -> None:
     profiled.prepare()
 
 
-def _profiled_flops(name: str, args: list[Any], kwargs: dict[str, Any]) -> int:
+def _profiled_cost(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[int, int] | None:
     from tritorch.ops.record import profiled
 
-    return profiled.flops_of(name, args, kwargs)
+    return profiled.cost_of(name, args, kwargs)
 
 
 profiling.events.set_name_handler(_profiled_name)
-profiling.flops_of = _profiled_flops
+profiling.cost_of = _profiled_cost
 profiling.prepare = _prepare_profile
 INTERNAL["answered_number"] = _answered_number
 INTERNAL["answered_question"] = _answered_question

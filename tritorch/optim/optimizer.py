@@ -89,6 +89,18 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
     return _add(_global_post_hooks, hook)
 
 
+def _mark_memory(optimizer: Any) -> None:
+    """Says in a profile what memory is for parameters, gradients and state."""
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            profiling.mark(p, profiling.PARAMETER)
+            if p.grad is not None:
+                profiling.mark(p.grad, profiling.GRADIENT)
+            for value in optimizer.state.get(p, {}).values():
+                if isinstance(value, Tensor):
+                    profiling.mark(value, profiling.OPTIMIZER_STATE)
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """A class's own step, between the hooks; once, where an override calls its parent's step."""
 
@@ -120,6 +132,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             result = step(*args, **kwargs)
             for hook in [*after.values(), *_global_post_hooks.values()]:
                 hook(self, args, kwargs)
+            if profiling.remembering:
+                _mark_memory(self)
             return result
         finally:
             events.end(event)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+import gzip
 import json
 import os
+import shutil
 import socket
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -16,7 +19,9 @@ from tritorch.autograd import profiler as prof
 from tritorch.autograd._recordings import Recorder
 from tritorch.autograd._traces import write_trace
 from tritorch.autograd.profiler_util import EventList
+from tritorch.core.deprecation import deprecated
 from tritorch.core.profiling import ProfilerActivity
+from tritorch.profiler._memory_profiler import MemoryProfile, MemoryProfileTimeline
 from tritorch.profiler.execution_trace import ExecutionTraceObserver
 
 __all__ = [
@@ -130,6 +135,38 @@ class _KinetoProfile:
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """A file for flame graphs."""
         self._done().export_stacks(path, metric)
+
+    def _memory_profile(self) -> MemoryProfile:
+        found = self._done().recording
+        assert found is not None
+        return MemoryProfile(found)
+
+    @deprecated(
+        "`export_memory_timeline` is deprecated and will be removed in a future version. "
+        "Please use `torch.cuda.memory._record_memory_history` and "
+        "`torch.cuda.memory._export_memory_snapshot` instead.",
+        category=FutureWarning,
+    )
+    def export_memory_timeline(self, path: str, device: str | None = None) -> None:
+        """Memory by category over time: a page (.html), numbers (.json, .json.gz), or what happened
+        (.raw.json.gz)."""
+        if device is None:
+            device = "cuda:0" if cuda.is_available() else "cpu"
+        self.mem_tl = MemoryProfileTimeline(self._memory_profile())
+        if path.endswith(".html"):
+            self.mem_tl.export_memory_timeline_html(path, device)
+            return
+        raw = path.endswith("raw.json.gz")
+        write = (
+            self.mem_tl.export_memory_timeline_raw if raw else self.mem_tl.export_memory_timeline
+        )
+        if not path.endswith(".gz"):
+            write(path, device)
+            return
+        with tempfile.NamedTemporaryFile("rt", suffix=".json") as file:
+            write(file.name, device)
+            with gzip.open(path, "wt") as compressed:
+                shutil.copyfileobj(file, compressed)
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
         """Writes nothing for a while, or goes on."""

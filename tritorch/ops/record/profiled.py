@@ -1,7 +1,8 @@
-"""What profiles call public functions, and how many operations a call of one makes."""
+"""What profiles call public functions, and what a call of one costs."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tritorch import _C
@@ -12,7 +13,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.schema import table
 
 _gates: dict[str, Any] = {}  # by what a profile calls them
-_dtypes = {str(each): each for each in all_dtypes}
+_dtypes = {str(each).rpartition(".")[2]: each for each in all_dtypes}  # "torch." under the alias
 
 
 def prepare() -> None:
@@ -34,30 +35,32 @@ def name_of(gate: Any) -> str | None:
     return "aten::index" if name == "__getitem__" else None
 
 
-def flops_of(name: str, args: list[Any], kwargs: dict[str, Any]) -> int:
-    """The operations of a call, by the costs of the records that it comes to; 0 if they are not
-    known of these arguments.  Tensors among them say `dtype`, `sizes` and `strides`."""
+def cost_of(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[int, int] | None:
+    """The operations and bytes of a call, by the costs of the records that it comes to; None if
+    they are not known of these arguments.  Tensors among them say `dtype`, `sizes` and
+    `strides`."""
     gate = _gates.get(name)
     if gate is None:
-        return 0
-    total = 0
+        return None
+    flops = moved = 0
 
     def note(form: str, op: Any, tensors: Any, params: Any, result: Any) -> None:
-        nonlocal total
+        nonlocal flops, moved
         specs = [x._array if isinstance(x, Tensor) else x for x in tensors]
-        total += int(op.cost(specs, tuple(params)).flops)
+        cost = op.cost(specs, tuple(params))
+        flops, moved = flops + int(cost.flops), moved + int(cost.bytes)
 
     before = _C.set_grad_enabled(False)
     try:
         given = [_described(x) for x in args]
         named = {key: _described(x) for key, x in kwargs.items()}
-        with noting(note):
+        with noting(note), warnings.catch_warnings(action="ignore"):  # the call has warned before
             gate(*given, **named)
     except Exception:  # what is not known of these arguments
-        return 0
+        return None
     finally:
         _C.set_grad_enabled(before)
-    return total
+    return flops, moved
 
 
 def _described(value: Any) -> Any:
@@ -65,4 +68,4 @@ def _described(value: Any) -> Any:
         return [_described(each) for each in value]
     if not hasattr(value, "sizes"):
         return value
-    return _C.wrap(MetaArray(value.sizes, _dtypes[value.dtype], value.strides))
+    return _C.wrap(MetaArray(value.sizes, _dtypes[value.dtype.rpartition(".")[2]], value.strides))

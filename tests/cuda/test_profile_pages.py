@@ -1,0 +1,207 @@
+"""The page of a run: what was planted is named, and every kernel belongs to somebody."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tritorch as torch
+from tritorch import cuda, nn
+from tritorch.autograd._recordings import Options, Recorder, Recording
+from tritorch.profiler._page import page_data, write_page
+
+EVERYTHING = Options(shapes=True, memory=True, stacks=True, modules=True, device=True)
+
+
+def recorded(run: Callable[[], Any]) -> Recording:
+    recorder = Recorder(EVERYTHING)
+    recorder.start()
+    try:
+        run()
+    finally:
+        found = recorder.stop()
+    return found
+
+
+def line_of(function: Callable[..., Any], text: str) -> int:
+    """The line of a function's source that has some text."""
+    source, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(source) if text in line)
+
+
+def line_in(data: dict[str, Any], number: int) -> int:
+    return int(data["line_table"][number][1])
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(8, 16), nn.ReLU())
+        self.last = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.inner(x)).tanh()
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Net]:
+    model = Net().cuda()
+    model(torch.randn(4, 8, device="cuda")).sum().backward()
+    cuda.synchronize()
+    yield model
+
+
+def test_a_gap_that_the_host_makes(net: Net) -> None:
+    x = torch.randn(4, 8, device="cuda")
+
+    def run() -> None:
+        net(x)
+        cuda.synchronize()
+        time.sleep(0.25)
+        x.mul(3)  # late
+        cuda.synchronize()
+
+    data = page_data(recorded(run), "gap")
+    found = data["gaps"][0]
+    assert found["cause"] == "host-bound" and found["us"] > 200_000
+    assert line_in(data, found["line"]) == line_of(run, "# late")
+
+
+def test_a_gap_that_a_synchronisation_makes() -> None:
+    x = torch.randn(256, 256, device="cuda")
+    x.mm(x).sum().item()
+
+    def run() -> None:
+        for _ in range(6):
+            y = x
+            for _ in range(4):
+                y = y.mm(x)
+            y.sum().item()  # waits
+
+    data = page_data(recorded(run), "waits")
+    found = max(data["gaps"], key=lambda gap: gap["count"])
+    assert found["cause"] == "synchronisation"
+    assert line_in(data, found["line"]) == line_of(run, "# waits")
+
+
+class Slow(torch.utils.data.Dataset[Any]):
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        time.sleep(0.15)
+        return torch.full((4, 8), float(index))
+
+
+def test_a_gap_that_a_loader_makes(net: Net) -> None:
+    def run() -> None:
+        for batch in torch.utils.data.DataLoader(Slow(), batch_size=None):  # loads
+            net(batch.cuda())
+            cuda.synchronize()
+
+    data = page_data(recorded(run), "loader")
+    found = data["gaps"][0]
+    assert found["cause"] == "data loader" and found["us"] > 200_000
+    assert line_in(data, found["line"]) == line_of(run, "# loads")
+
+
+def training(net: Net, steps: int) -> None:
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    for _ in range(steps):
+        x = torch.randn(4, 8, device="cuda")
+        loss = net(x).square().mean()  # forward
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def test_each_kernel_belongs_to_an_operator_a_module_and_a_line(net: Net) -> None:
+    training(net, 1)
+    recording = recorded(lambda: training(net, 2))
+    data = page_data(recording, "training")
+    from tritorch.profiler._page.run import Run
+
+    run = Run(recording)
+    assert len(run.kernels) > 20
+    for kernel in run.kernels:
+        assert kernel.host >= 0 and kernel.op and kernel.line >= 0, kernel
+        assert run.lines[kernel.line].file == __file__, kernel
+    of_modules = {run.paths[kernel.path] for kernel in run.kernels if kernel.path >= 0}
+    assert {"Net.inner.0", "Net.inner.1", "Net.last", "Net"} <= of_modules
+    backward = [kernel for kernel in run.kernels if kernel.is_backward and kernel.path >= 0]
+    assert {run.paths[kernel.path] for kernel in backward} >= {"Net.inner.0", "Net.last"}
+    forward = line_of(Net.forward, "self.last")
+    assert {run.lines[k.line].line for k in backward} >= {forward}
+    lines = {line_in(data, row[0]): row for row in data["lines"]}
+    inner, last = 2 * 4 * 8 * 16, 2 * 4 * 16 * 4
+    products = inner + last + inner + 2 * last  # forward; of the gradients, x needs none
+    assert lines[forward][9] == 2 * (products + 4 * 16 + 4 * 4)
+    (device,) = [m for m in data["memory"] if m["device"] == 0]
+    roles = dict(zip(device["roles"], device["at_peak"]))
+    parameters = sum(p.numel() * 4 for p in net.parameters())
+    assert roles["parameters"] >= parameters and roles["optimizer"] >= 2 * parameters
+    gradients = device["roles"].index("gradients")
+    assert max(sizes[gradients] for sizes in device["sizes"]) >= parameters
+
+
+def test_kernels_inside_of_graphs_are_told_apart(net: Net) -> None:
+    x = torch.randn(4, 8, device="cuda")
+    graph = cuda.CUDAGraph()
+    with cuda.graph(graph):
+        y = net(x)  # captured
+        y.add_(1)
+
+    recording = recorded(lambda: (graph.replay(), graph.replay(), cuda.synchronize()))
+    from tritorch.profiler._page.run import Run
+
+    run = Run(recording)
+    assert len(run.kernels) == 2 * graph.node_count() > 4
+    for kernel in run.kernels:
+        assert kernel.op.startswith("aten::") and kernel.line >= 0, kernel
+    assert {run.paths[k.path] for k in run.kernels if k.path >= 0} == {
+        "Net.inner.0", "Net.inner.1", "Net.last", "Net",
+    }  # fmt: skip
+    lines = {run.lines[k.line].line for k in run.kernels}
+    assert lines == {
+        line_of(Net.forward, "self.last"),
+        line_of(test_kernels_inside_of_graphs_are_told_apart, "y.add_(1)"),
+    }
+
+
+def test_a_page_stands_alone(net: Net, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    write_page(recorded(lambda: training(net, 2)), str(path), "a <run>")
+    text = path.read_text()
+    assert len(text) < 5_000_000 and "a &lt;run&gt;" in text
+    text, _, after = text.partition('<script type="application/json"')  # which has the source
+    text += after.partition("</script>")[2]
+    for outside in ("http://", "https://", "src=", "@import", "url("):
+        assert outside not in text
+
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+def test_a_browser_draws_the_page(net: Net, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    write_page(recorded(lambda: training(net, 1)), str(path), "in a browser")
+    found = subprocess.run(
+        [
+            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+            f"--user-data-dir={tmp_path / 'browser'}", path.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    ).stdout  # fmt: skip
+    assert 'data-drawn="yes"' in found  # set when the script has run to its end
+    for part in ("Net.inner.0", "aten::linear", "host-bound", "Peak of"):
+        assert part in found
