@@ -74,6 +74,27 @@ def test_what_crosses_by_itself_is_known():
 
 
 @pytest.mark.device
+def test_what_has_no_answer_is_captured():
+    """Draws, tables that a graph reads, places in triangles."""
+    x = torch.rand(1, 2, 6, 6, device="cuda")
+
+    def run(x):
+        resized = torch.nn.functional.interpolate(x, (9, 4), mode="bicubic", antialias=True)
+        return [resized, torch.randperm(9, device="cuda"), x[0, 0].multinomial(3),
+                x[0, 1].multinomial(9, True), torch.randint(2**40, (5,), device="cuda"),
+                torch.tril_indices(4, 5, 1, device="cuda")]  # fmt: skip
+
+    torch.manual_seed(1)
+    want = run(x)
+    torch.manual_seed(1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = run(x)
+    graph.replay()
+    assert all(a.equal(b) for a, b in zip(found, want))
+
+
+@pytest.mark.device
 def test_what_went_through_the_host_is_noted():
     by_host.via_host.clear()
     x = torch.tensor(np.diag([1.0, 2.0])).cuda()
