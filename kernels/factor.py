@@ -280,3 +280,26 @@ def reflect_columns(
             tau = of.conj(tau)
         reflect(v, c, j, tau, n_rows, v_cols, c_cols, col, col < c_cols, PAIR, BLOCK_ROWS)
         tl.debug_barrier()
+
+
+@triton.jit
+def joined_reflections(
+    g_ptr, tau_ptr, t_ptr, size, n_taus, start, PAIR: tl.constexpr, SIZE: tl.constexpr
+):
+    """T of the product of a panel's reflections, 1 - V T V^H, of g = V^H V and their factors.
+
+    One program makes one matrix's in registers, by columns: T[:j, j] = -tau T[:j, :j] g[:j, j].
+    """
+    KIND: tl.constexpr = g_ptr.dtype.element_ty
+    g = matrix(g_ptr, size, size, PAIR)
+    rows = tl.arange(0, SIZE)
+    cols = rows[None, :]
+    t = of.number_of(tl.zeros([SIZE, SIZE], KIND), PAIR)
+    for j in range(size):
+        tau = of.load(tau_ptr, tl.program_id(0).to(tl.int64) * n_taus + start + j, None, PAIR)
+        known = of.load(g, rows * size + j, rows < j, PAIR)
+        made = of.total(of.times(t, of.row(known)), 1)
+        made = of.where(rows == j, tau, of.neg(of.times(tau, made)))
+        t = of.where((cols == j) & (rows[:, None] <= j), of.column(made), t)
+    at = rows[:, None] * size + cols
+    of.store(matrix(t_ptr, size, size, PAIR), at, t, (rows < size)[:, None] & (cols < size))

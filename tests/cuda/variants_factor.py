@@ -50,6 +50,9 @@ VARIANTS = {
                 BLOCK_ROWS=32 if pair else 64, BLOCK_COLS=16)
         for kind, pair in KINDS
     ],
+    ("factor", "joined_reflections"): [
+        variant("joined_reflections", kind, pair=pair, SIZE=32) for kind, pair in KINDS
+    ],
     ("factor", "solve_rows"): [
         solve_rows("fp32", 32, False, True, False),
         solve_rows("fp64", 64, True, False, True),

@@ -5,7 +5,7 @@ import pytest
 
 import tritorch as torch
 from tritorch.cuda import from_numpy
-from tritorch.gpu import by_host, linalg, spectra, triangular
+from tritorch.gpu import by_host, factor, linalg, spectra, triangular
 from tritorch.host import linalg as on_cpu, triangular as host_triangular
 
 pytestmark = pytest.mark.device
@@ -84,6 +84,21 @@ def test_qr(shape, mode, kind):
     np.testing.assert_allclose(np.abs(r[..., : want.shape[-2], :]), np.abs(want),
                                atol=1e4 * np.finfo(kind).eps)  # fmt: skip
     assert (np.tril(r, -1) == 0).all()
+
+
+@pytest.mark.parametrize(
+    "shape, kind", [((2, 70, 40), np.float64), ((33, 70), np.float32), ((40, 40), np.complex128)]
+)
+def test_reflections_as_one(shape, kind, monkeypatch):
+    """A tall matrix's panels go through products."""
+    monkeypatch.setattr(factor, "TALL", 30)
+    monkeypatch.setattr(factor, "reflect", None)
+    x = numbers(shape, kind)
+    x[..., 3] = 0
+    for mode in ("reduced", "complete"):
+        q, r = on_gpu(linalg.qr, x, mode)
+        small(q @ r - x, x, n=max(shape[-2:]))
+        small(adjoint(q) @ q - np.eye(q.shape[-1]), kind(1).reshape(1), n=max(shape[-2:]))
 
 
 @pytest.mark.parametrize("upper", [False, True])

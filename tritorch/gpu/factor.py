@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
@@ -13,6 +13,7 @@ from tritorch.gpu.matmul import Ending, parts, product
 
 Array = _C.Array
 WIDTH = 32  # columns of a panel
+TALL = 256  # rows from which a panel's reflections are products with what lies beside it
 
 
 def adjoint(x: Array) -> Array:
@@ -106,17 +107,51 @@ def cholesky(x: Array) -> Array:
     return info
 
 
-def qr(x: Array) -> Array:
-    """Factors a stack in place: the factors of Householder's reflections."""
+class Reflections(NamedTuple):
+    """Some columns' reflections as one, 1 - V T V^H, of the rows from `start` on."""
+
+    start: int
+    v: Array
+    t: Array
+
+    def apply(self, c: Array, adjoint_too: bool) -> None:
+        """c, from that row on, times it, or its adjoint."""
+        rows = product(adjoint(self.v), c, c.dtype, how="ieee")
+        t = adjoint(self.t) if adjoint_too else self.t
+        subtract_product(c, self.v, product(t, rows, c.dtype, how="ieee"))
+
+
+def _joined(x: Array, tau: Array, start: int, end: int) -> Reflections:
+    """A factored panel's reflections."""
+    (count, m, _), size, device = x.shape, end - start, x.device_index
+    v = shaping.tril(x[:, start:, start:end], -1)
+    v.as_strided((count, size), ((m - start) * size, size + 1), 0).fill_(1)
+    gram = product(adjoint(v), v, x.dtype, how="ieee")
+    t = _C.empty(gram.shape, x.dtype, device)
+    kernel("factor", "joined_reflections")(
+        (count,), reals(gram), reals(tau), reals(t), size, tau.shape[1], start,
+        **of_type(x.dtype), SIZE=WIDTH, num_warps=4,
+    )  # fmt: skip
+    return Reflections(start, v, t)
+
+
+def qr(x: Array) -> tuple[Array, list[Reflections]]:
+    """Factors a stack in place: the factors of Householder's reflections; of tall matrices also
+    each panel's as one."""
     (count, m, n), k = x.shape, min(x.shape[1:])
     tau = _C.empty((count, k), x.dtype, x.device_index)
+    joined = []
     for start in range(0, k, WIDTH) if count else ():
         end = min(start + WIDTH, k)
         kernel("factor", "reflect_panel")(
             (count,), reals(x), reals(tau), m, n, k, start, end, **_panel(m - start, x.dtype)
         )
-        reflect(x, tau, x, end, start, end, False)
-    return tau
+        if m > TALL:
+            joined.append(_joined(x, tau, start, end))
+            joined[-1].apply(x[:, start:, end:], True)
+        else:
+            reflect(x, tau, x, end, start, end, False)
+    return tau, joined
 
 
 def reflect(
@@ -161,11 +196,14 @@ def orthogonal(x: Array, mode: str) -> tuple[Array, Array]:
     *batch, m, n = x.shape
     k, rows = min(m, n), m if mode == "complete" else min(m, n)
     a = stack(x)
-    tau = qr(a)
+    tau, joined = qr(a)
     r = shaping.triu(a[:, :rows], 0).reshape((*batch, rows, n))
     if mode == "r":
         return _C.empty((0,), x.dtype, x.device_index), r
     eye = shaping.eye(m, rows, x.dtype, x.device_index)
     q = eye.expand((a.shape[0], m, rows)).clone()
-    reflect(a, tau, q, 0, 0, k, True)
+    for part in reversed(joined):  # columns before it are the identity's there
+        part.apply(q[:, part.start :, part.start :], False)
+    if not joined:
+        reflect(a, tau, q, 0, 0, k, True)
     return q.reshape((*batch, m, rows)), r

@@ -25,7 +25,7 @@ Array = _C.Array
 def geqrf(x: Array) -> tuple[Array, Array]:
     """R above the diagonal, the Householder vectors below it, and their factors."""
     a = factor.stack(x)
-    tau = factor.qr(a)
+    tau, _ = factor.qr(a)
     return a.reshape(x.shape), tau.reshape((*x.shape[:-2], tau.shape[1]))
 
 

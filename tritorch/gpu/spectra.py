@@ -79,8 +79,15 @@ def _rotated_blocks(a: Array) -> tuple[Array, Array]:
         if not _captured(device) and _has_met(worst, eps):
             break
     both = panels.reshape((count, half, rows, 2 * width)).permute((0, 2, 1, 3)).contiguous()
-    both = both.reshape((count, rows, wide))
-    return both[:, :m, :n], both[:, m : m + n, :n]
+    v = _orthonormal(both.reshape((count, rows, wide))[:, m : m + n, :n])
+    return product(a, v, kind, how="ieee"), v
+
+
+def _orthonormal(v: Array) -> Array:
+    """Columns that thousands of rotations have left near orthonormal ones, (3 v - v v^H v) / 2."""
+    gram = product(adjoint(v), v, v.dtype, how="ieee")
+    turned = product(v, gram, v.dtype, how="ieee")
+    return pointwise.call("lerp", (v, turned, -0.5), v.dtype, v.dtype)
 
 
 def _met(panels: Array, m: int, half: int, worst: Array, eps: float) -> Array:
@@ -172,7 +179,7 @@ def _by_shift(a: Array) -> tuple[Array, Array]:
     size = reduction.vector_norm(a, 2, (1, 2), False, real).unsqueeze(-1)
     diagonal = diagonal_part(shifted)
     diagonal.copy_(pointwise.call("add", (diagonal, size), real, real))
-    v = _rotated_blocks(shifted)[1].contiguous()
+    v = _rotated_blocks(shifted)[1]
     images = product(a, v, kind, how="ieee")
     turned = pointwise.call("conj_physical", (v,), kind, kind) if kind.is_complex else v
     products = pointwise.call("mul", (turned, images), kind, kind)
