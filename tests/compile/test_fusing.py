@@ -192,6 +192,17 @@ def test_a_block_of_a_gpt() -> None:
     assert (three[0] - two[0], three[1] - two[1]) == (7, 13)
 
 
+def test_sums_of_more_columns_than_a_kernel_has_parameters_for() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.LayerNorm(8) for _ in range(40))).cuda()
+    fast, x = torch.compile(model), torch.randn(6, 8, device="cuda")
+    leaves, seed = list(model.parameters()), torch.randn(6, 8, device="cuda")
+    for _ in range(RUNS):
+        found = torch.autograd.grad(fast(x), leaves, seed)
+    for own, eager in zip(found, torch.autograd.grad(model(x), leaves, seed), strict=True):
+        assert torch.allclose(own, eager, 1e-4, 1e-5)
+
+
 def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[int] = []
     for kind in (kernels.Fused, lists.FusedList, endings.Ended):

@@ -11,7 +11,7 @@ from tritorch._following.fusing.definitions import definition
 from tritorch._following.fusing.endings import Ended, matrices_of
 from tritorch._following.fusing.equal import Stretch
 from tritorch._following.fusing.grouping import Grouping, Item
-from tritorch._following.fusing.kernels import AddUp, Fused, Left
+from tritorch._following.fusing.kernels import AddUp, Fused, Left, portions
 from tritorch._following.fusing.lists import FusedList
 from tritorch._following.fusing.parts import parts_of, without_unread
 from tritorch._following.fusing.writes import is_plain_write, with_stores
@@ -215,11 +215,11 @@ def _added_up(
     for call in calls:
         reads = set(_reads(call.args))
         if any(not reads.isdisjoint(each.sums) for each in waiting):
-            found.append(_as_fused(AddUp(waiting, forms)))
+            found += [_as_fused(AddUp(each, forms)) for each in portions(waiting)]
             waiting = []
         found.append(call)
         waiting += [each for each in left if each.parts[0] in call.results]
-    return [*found, _as_fused(AddUp(waiting, forms))] if waiting else found
+    return found + [_as_fused(AddUp(each, forms)) for each in portions(waiting)]
 
 
 _EXACT = ("map", "cast", "store", "view", "cat", "embed", "drop", "iota", "rows", "pick")

@@ -216,8 +216,7 @@ class AddUp:
         self._sizes = [forms[n] for n in (*self.inputs, *self.results)]
         self.source, programs = _add_up(left, [form.dtype for form in made])
         self._grid = (programs,)
-        firsts = [self.inputs.index(each.parts[0]) for each in left if each.is_most]
-        self._counted = firsts
+        self._counted = [self.inputs.index(each.parts[0]) for each in left if each.is_most]
         self.launch = written_kernel(self.source)
 
     def bytes(self) -> int:
@@ -232,33 +231,55 @@ class AddUp:
         return outs[0] if len(outs) == 1 else tuple(outs)
 
 
+MOST_PARAMETERS = 120  # of a kernel that adds up
+
+
+def portions(left: Sequence[Left]) -> list[list[Left]]:
+    """What programs have left, as much at a time as one kernel has parameters for."""
+    found: list[list[Left]] = []
+    free = 0
+    for each in left:
+        needed = 2 * len(each.sums) + each.is_most
+        if needed > free:
+            found.append([])
+            free = MOST_PARAMETERS
+        found[-1].append(each)
+        free -= needed
+    return found
+
+
 def _add_up(left: Sequence[Left], kinds: Sequence[Any]) -> tuple[str, int]:
-    """The source, and how many programs it is for."""
-    lines: list[str] = []
+    """The source, and how many programs it is for.  Sums of a size have one text, for the arrays
+    of which a program takes its own."""
+    alike: dict[Any, list[tuple[int, str]]] = {}
     counts: list[str] = []
-    first = at = 0
+    at = 0
     for each in left:
         programs = str(each.programs)
         if each.is_most:
             programs = f"n{len(counts)}"
             counts.append(programs)
-        rows = 1 << (each.programs - 1).bit_length()
-        width = min(max(16, 1 << (each.columns - 1).bit_length()), max(16, 4096 // rows))
-        after = first + -(-each.columns // width)
-        lines += [
-            f"if (block >= {first}) & (block < {after}):",
-            f"    row = tl.arange(0, {rows})[:, None]",
-            f"    col = (block - {first}) * {width} + tl.arange(0, {width})[None, :]",
-            f"    mask = (row < {programs}) & (col < {each.columns})",
-        ]
         for i in range(at, at + len(each.sums)):
-            place = f"row * {each.columns} + col"
-            total = f"convert(column_sum(part_{i}), {type_text(kinds[i])})"
-            lines += [
-                f"    part_{i} = tl.load(sum{i}_ptr + {place}, mask=mask, other=0)",
-                f"    tl.store(y{i}_ptr + col, {total}, mask=col < {each.columns})",
-            ]
-        first, at = after, at + len(each.sums)
+            size = each.programs, each.columns, each.is_most, kinds[i]
+            alike.setdefault(size, []).append((i, programs))
+        at += len(each.sums)
+    lines: list[str] = []
+    first = 0
+    for (most, columns, _, kind), sums in alike.items():
+        rows = 1 << (most - 1).bit_length()
+        width = min(max(16, 1 << (columns - 1).bit_length()), max(16, 4096 // rows))
+        blocks = -(-columns // width)
+        lines += [
+            f"if (block >= {first}) & (block < {first + blocks * len(sums)}):",
+            *(f"    {line}" for line in _own(sums, f"(block - {first}) // {blocks}")),
+            f"    row = tl.arange(0, {rows})[:, None]",
+            f"    col = (block - {first}) % {blocks} * {width} + tl.arange(0, {width})[None, :]",
+            f"    mask = (row < programs) & (col < {columns})",
+            f"    part = tl.load(parts + row * {columns} + col, mask=mask, other=0)",
+            f"    total = convert(column_sum(part), {type_text(kind)})",
+            f"    tl.store(out + col, total, mask=col < {columns})",
+        ]
+        first += blocks * len(sums)
     parameters = [f"{name}{i}_ptr" for name in ("sum", "y") for i in range(at)]
     source = _ADD_UP.format(
         decorator=f"@triton.jit(do_not_specialize={counts})" if counts else "@triton.jit",
@@ -266,6 +287,18 @@ def _add_up(left: Sequence[Left], kinds: Sequence[Any]) -> tuple[str, int]:
         lines="\n".join(f"    {line}" for line in lines),
     )  # fmt: skip
     return source, first
+
+
+def _own(sums: Sequence[tuple[int, str]], which: str) -> list[str]:
+    """The lines by which a program takes its arrays."""
+    (i, programs), *others = sums
+    lines = [f"parts, out, programs = sum{i}_ptr, y{i}_ptr, {programs}"]
+    if others:
+        lines.append(f"own = {which}")
+    for place, (i, programs) in enumerate(others, 1):
+        lines += [f"if own == {place}:", f"    parts, out = sum{i}_ptr, y{i}_ptr"]
+        lines += [f"    programs = {programs}"] * (not programs.isdecimal())
+    return lines
 
 
 _TOTAL = """import triton
