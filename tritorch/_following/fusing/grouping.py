@@ -77,6 +77,9 @@ class Grouping:
                 (base,) = d.reads
                 if is_dense_row_major(forms[base]):
                     self.roots[d.result] = self.roots.get(base, base)
+        self.rooted: dict[int, list[int]] = {}  # readers of an array and of those views
+        for number, readers in self.readers.items():
+            self.rooted.setdefault(self.roots.get(number, number), []).extend(readers)
         self.units: list[_Unit] = []
         self.unit: dict[int, _Unit] = {}
 
@@ -126,7 +129,8 @@ class Grouping:
     def _place(self, i: int) -> None:
         """An item becomes a unit of its own."""
         unit, d = _Unit(i), self.items[i].definition
-        self._depend(unit, self._before(i))
+        for other in self._before(i):  # and nothing depends on it yet
+            unit.after |= other.mask | other.after
         self.units.append(unit)
         self.unit[i] = unit
         if d is not None and d.kind != "view":
@@ -169,10 +173,11 @@ class Grouping:
         choices = [near] if len(near) > 1 else []
         choices += [[unit] for unit in near]
         given = {self.roots.get(n, n) for n in self.items[i].reads}
+        theirs = {self.unit[r] for n in given for r in self.rooted[n] if r in self.unit}
+        theirs -= {own, *near}
         beside = [
             u for u in reversed(self.units)
-            if u.group is not None and u is not own and u not in near
-            and not given.isdisjoint(u.group.inputs)
+            if u in theirs and u.group is not None and not given.isdisjoint(u.group.inputs)
         ]  # fmt: skip
         choices += [[*near, u] for u in beside if near] + [[u] for u in beside]
         for chosen in choices:

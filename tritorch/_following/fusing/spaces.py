@@ -9,6 +9,7 @@ column has the same element for all columns of its row.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -87,6 +88,7 @@ class Cut(NamedTuple):
         )
 
 
+@functools.lru_cache(4096)
 def cut(shape: Shape, rows: int) -> Cut | None:
     """The first dims as so many rows, the others as columns; None if that many are not to be
     had."""
@@ -119,12 +121,14 @@ def columns(shape: Shape, rows: int) -> int | None:
     return None if cut(shape, rows) is None else math.prod(shape) // rows
 
 
+@functools.lru_cache(4096)
 def own(shape: Shape, to: Shape, rows: int) -> Walk | None:
     """Through the columns of a value of the group, for the columns of a value that it broadcasts
     to; None where the rows do not meet."""
     return seen(shape, to, broadcast_strides(shape, contiguous_strides(shape), to), 0, rows)
 
 
+@functools.lru_cache(4096)
 def seen(
     base: Shape, shape: Shape, strides: Sequence[int], offset: int, rows: int
 ) -> Walk | None:  # fmt: skip
@@ -140,6 +144,7 @@ def seen(
     return along if reach < row else None
 
 
+@functools.lru_cache(4096)
 def outside(
     shape: Shape, strides: Sequence[int], to: Shape, rows: int
 ) -> tuple[Walk, Walk] | None:  # fmt: skip
