@@ -32,6 +32,7 @@ CROSSING = {
     "fft._table": TABLE,
     "indexing._total": "by nature: a result's size depends on values",
     "sorting.bincount": "by nature: a result's size depends on values",
+    "linalg._is_full": "by nature: a result's size depends on values",
     "resample._table": TABLE,
     "spectra._finite": "by nature: PyTorch raises an error for values; not in a graph",
     "spectra._has_met": "by nature: whether another sweep is needed; not in a graph",

@@ -296,7 +296,7 @@ def symmetric(shape, kind, hermitian):
 
 
 @pytest.mark.parametrize(
-    "kind, hermitian", zip([*KINDS, np.complex64], [False, False, False, False, True])
+    "kind, hermitian", [*((kind, False) for kind in KINDS), (np.complex64, True)]
 )
 def test_ldl(kind, hermitian):
     x = symmetric((2, 37, 37), kind, hermitian)
@@ -322,10 +322,15 @@ def test_cofactors(kind):
     assert on_gpu(linalg.cofactor, np.zeros((0, 3, 3), kind))[0].shape == (0, 3, 3)
 
 
-def test_drivers_that_the_gpu_lacks():
-    a = torch.ones(3, 2, device="cuda")
-    with pytest.raises(RuntimeError, match="other than `gels` is not supported on CUDA"):
-        torch.linalg.lstsq(a, a, driver="gelsd")
+@pytest.mark.parametrize("driver", ["gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("shape", [(40, 7), (2, 7, 12), (3, 0), (0, 3), (2, 5, 3)])
+def test_least_squares_of_any_rank(shape, driver):
+    a, b = RNG.standard_normal(shape), RNG.standard_normal((*shape[:-1], 2))
+    if shape == (2, 5, 3):
+        a[1, :, 2] = a[1, :, 0]
+    found = on_gpu(linalg.lstsq, a, b, 1e-10, driver)
+    for got, want in zip(found, on_cpu.lstsq(a, b, 1e-10, driver)):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
 def captured(run, *arguments):

@@ -5,8 +5,6 @@ Eigenvalues of general matrices go through the host.
 
 from __future__ import annotations
 
-import math
-
 from tritorch import _C
 from tritorch.core.dtype import bool_, int32, int64
 from tritorch.gpu import factor, pointwise, reduction, shaping
@@ -107,37 +105,68 @@ def cholesky_ex(x: Array, upper: bool) -> tuple[Array, Array]:
 # ---- least squares -------------------------------------------------------------------------------
 
 
-def _solutions(given: Array, right: Array) -> tuple[Array, Array]:
-    """The least x of stacks of full rank, and what a x is off where there are more equations."""
-    (_, m, n), kind = given.shape, given.dtype
-    off = right
+def _of_full_rank(given: Array, right: Array) -> Array:
+    """The least x of stacks of full rank."""
+    (count, m, n), kind = given.shape, given.dtype
+    if 0 in (*given.shape, *right.shape):
+        return _C.empty((count, n, right.shape[2]), kind, given.device_index).zero_()
     if m >= n:
         q, r = qr(given, "reduced")
         x = product(factor.adjoint(q), right, kind, how="ieee")
         factor.solve(r, x, True, False)
-    else:
-        q, r = qr(factor.adjoint(given), "reduced")
-        y = right.clone()
-        factor.solve(factor.adjoint(r), y, False, False)
-        x = product(q, y, kind, how="ieee")
-    if m > n:
-        off = right.clone()
-        factor.subtract_product(off, given, x)
-    return x, off
+        return x
+    q, r = qr(factor.adjoint(given), "reduced")
+    y = right.clone()
+    factor.solve(factor.adjoint(r), y, False, False)
+    return product(q, y, kind, how="ieee")
+
+
+def _truncated(given: Array, right: Array, rcond: float) -> tuple[Array, Array, Array]:
+    """The least x of stacks by singular values, of which those up to rcond times the largest count
+    as zero: x, the ranks and the values."""
+    kind, real, device = given.dtype, given.dtype.to_real(), given.device_index
+    u, s, vh = svd(given, False)
+    rank = _C.empty((s.shape[0],), int64, device).zero_()
+    if s.numel():
+        least = pointwise.call("mul", (s[:, :1], rcond), real, real)
+        kept = pointwise.call("gt", (s, least), real, bool_)
+        rank = reduction.sum(kept, (1,), False, int64)
+        inverse = pointwise.call("reciprocal", (s,), real, real)
+        inverse = pointwise.call("where", (kept, inverse, 0.0), real, real).unsqueeze(-1)
+    rows = product(factor.adjoint(u), right, kind, how="ieee")
+    if rows.numel():
+        rows = pointwise.call("mul", (rows, inverse), kind, kind)
+    return product(factor.adjoint(vh), rows, kind, how="ieee"), rank, s
+
+
+def _is_full(rank: Array, n: int) -> bool:
+    """Whether all ranks are: what is left over has a size that depends on it."""
+    return bool((rank.numpy() == n).all())
 
 
 def lstsq(a: Array, b: Array, rcond: float, driver: str) -> tuple[Array, Array, Array, Array]:
-    """The least x that makes |a x - b| least, what is left over of tall systems; for matrices of
-    full rank (gels, the only driver that PyTorch's GPU has)."""
+    """The least x that makes |a x - b| least, what is left over of tall systems of full rank, the
+    rank, the singular values.
+
+    gels, the only driver that PyTorch's GPU has: matrices have full rank, and the host waits for
+    nothing.
+    """
     *batch, m, n = a.shape
     kind, real, device = a.dtype, a.dtype.to_real(), a.device_index
-    none, rank = _C.empty((0,), real, device), _C.empty((0,), int64, device)
-    shape, sizes = (*batch, n, b.shape[-1]), (*batch, b.shape[-1])
-    if 0 in (*a.shape, *b.shape):
-        x, off = _C.empty((math.prod(batch), *shape[-2:]), kind, device).zero_(), factor.stack(b)
+    given, right = factor.stack(a), factor.stack(b)
+    rank, values = _C.empty((0,), int64, device), _C.empty((0,), real, device)
+    left_over = _C.empty((0,), real, device)
+    if driver != "gels":
+        x, rank, s = _truncated(given, right, rcond)
+        if driver in ("gelsd", "gelss"):
+            values = s.reshape((*batch, s.shape[1]))
+        tall = m > n and driver != "gelsy" and _is_full(rank, n)
+        rank = rank.reshape(tuple(batch))
     else:
-        x, off = _solutions(factor.stack(a), factor.stack(b))
-    if m <= n:
-        return x.reshape(shape), none, rank, none
-    square = pointwise.call("square", (pointwise.call("abs", (off,), kind, real),), real, real)
-    return x.reshape(shape), reduction.sum(square, (1,), False, real).reshape(sizes), rank, none
+        x, tall = _of_full_rank(given, right), m > n
+    if tall:
+        off = right.clone()
+        factor.subtract_product(off, given, x)
+        square = pointwise.call("square", (pointwise.call("abs", (off,), kind, real),), real, real)
+        left_over = reduction.sum(square, (1,), False, real).reshape((*batch, b.shape[-1]))
+    return x.reshape((*batch, n, b.shape[-1])), left_over, rank, values
