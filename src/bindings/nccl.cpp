@@ -75,13 +75,11 @@ class Handle {
 
   // Success, in progress, or an error, as a number and in words.
   std::pair<int, std::string> state() {
+    const BlockingRegion released;  // first: who has the lock never waits for Python's
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!comm_) return {kSuccess, "ended"};
     Result error = kSuccess;
-    {
-      const BlockingRegion released;
-      check(library().ncclCommGetAsyncError(comm_, &error), "ncclCommGetAsyncError");
-    }
+    check(library().ncclCommGetAsyncError(comm_, &error), "ncclCommGetAsyncError");
     return {error, library().ncclGetErrorString(error)};
   }
   void end(bool abort) {

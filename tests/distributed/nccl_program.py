@@ -1,6 +1,7 @@
 """Collectives of the simulated device's communicators in each process, beside gloo's results."""
 
 import itertools
+import threading
 
 import tritorch as torch
 import tritorch.distributed as dist
@@ -139,6 +140,18 @@ def streams_are_ordered(rank, size):
     dist.barrier()
 
 
+def asked_by_threads(rank, size):
+    """Who asks a communicator for its state waits for nobody who waits for Python's lock."""
+    backend = dist.distributed_c10d._get_default_group()._get_backend("cuda")
+    (comm,) = backend._comms.values()
+    threads = [threading.Thread(target=lambda: [comm.state for _ in range(2000)]) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert comm.state[0] == 0
+
+
 def again(rank, size):
     """A group that was aborted; and a new one."""
     group = dist.new_group(backend="nccl")
@@ -205,7 +218,7 @@ def in_graphs(rank, size):
 def main():
     dist.init_process_group("cpu:gloo,cuda:nccl")
     for part in (reductions, moves, messages, streams_are_ordered, parts_of_a_group, in_graphs,
-                 again):  # fmt: skip
+                 asked_by_threads, again):  # fmt: skip
         part(dist.get_rank(), dist.get_world_size())
         dist.barrier()
     dist.destroy_process_group()

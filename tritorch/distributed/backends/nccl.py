@@ -252,7 +252,12 @@ class ProcessGroupNCCL(Backend):
 
     def _settled(self, comm: Any) -> None:
         """Until a call is queued: a communicator that does not block may need a moment."""
+        end = time.monotonic() + self._timeout.total_seconds()
         while comm.state[0] == _IN_PROGRESS:
+            if self._failed is None and time.monotonic() > end:
+                self._fail(f"Timed out in group {self.ring.group}: NCCL took no call")
+            if self._failed is not None:
+                raise self._failed
             time.sleep(0.0002)
 
     # Calls.
