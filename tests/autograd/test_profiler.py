@@ -12,7 +12,7 @@ import pytest
 
 import tritorch as torch
 from tritorch import nn
-from tritorch.autograd import profiler as legacy
+from tritorch.autograd import profiler as legacy, profiler_legacy
 from tritorch.autograd.profiler_util import EventList, FunctionEvent
 from tritorch.core.profiling import events
 from tritorch.profiler import (
@@ -193,6 +193,16 @@ def test_execution_traces(tmp_path: Any) -> None:
     nodes = json.loads((tmp_path / "beside.json").read_text())["nodes"]
     (shapes,) = [node["inputs"]["shapes"] for node in nodes if node["name"] == "aten::exp"]
     assert shapes == [[2, 3]] and not observer.is_running()
+
+
+def test_the_older_profiler() -> None:
+    with profiler_legacy.profile(record_shapes=True) as prof:
+        torch.ones(2).add(1)
+    (add,) = [each for each in prof.function_events if each.name == "aten::add"]
+    assert add.input_shapes == [[2], []] and "aten::add" in prof.table()
+    with profiler_legacy.profile(enabled=False) as nothing:
+        pass
+    assert nothing is None
 
 
 def test_other_threads_have_lines_of_their_own() -> None:
