@@ -189,13 +189,12 @@ def _first_results(t: Any, forward: Run, gates: dict[int, Any]) -> dict[int, Any
         return result
 
     from tritorch import _C
-    from tritorch._following import ambient, plans
 
-    _C.set_following_handlers(noted, regions.describe, ambient.number, plans.first)
+    _C.set_following_handlers(noted, *regions.HANDLERS[1:])
     try:
         follower()
     finally:
-        _C.set_following_handlers(learn, regions.describe, ambient.number, plans.first)
+        _C.set_following_handlers(*regions.HANDLERS)
     return found
 
 

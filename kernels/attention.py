@@ -305,38 +305,10 @@ def store_rows(
 
 
 @triton.jit
-def attention_delta(
-    dout_ptr, out_ptr, delta_ptr, n_rows, q_len, n_heads, n_v, dout_strides, out_strides,
-    COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_V: tl.constexpr,
-):  # fmt: skip
-    """delta = sum(dout out) of each row; one program takes BLOCK_M rows of all heads."""
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    if WIDE:
-        rows = rows.to(tl.int64)
-    ev = tl.arange(0, BLOCK_V)
-    head = rows // q_len
-    place = rows % q_len
-    mask = (rows < n_rows)[:, None] & (ev < n_v)[None, :]
-    dout_rows = head // n_heads * dout_strides[0] + head % n_heads * dout_strides[1]
-    dout_rows += place * dout_strides[2]
-    out_rows = head // n_heads * out_strides[0] + head % n_heads * out_strides[1]
-    out_rows += place * out_strides[2]
-    dout = tl.load(
-        dout_ptr + dout_rows[:, None] + (ev * dout_strides[3])[None, :], mask=mask, other=0.0
-    )
-    out = tl.load(
-        out_ptr + out_rows[:, None] + (ev * out_strides[3])[None, :], mask=mask, other=0.0
-    )
-    delta = tl.sum(convert(dout, COMPUTE) * convert(out, COMPUTE), axis=1)
-    tl.store(delta_ptr + rows, delta, mask=rows < n_rows)
-
-
-@triton.jit
-def row_sums(lses, deltas, at, mask):
-    """lse to base 2 and delta of some rows; rows that see nothing, or are none, get weights 0."""
+def weights_of(lses, at, mask):
+    """lse to base 2 of some rows; rows that see nothing, or are none, get weights 0."""
     lse = tl.load(lses + at, mask=mask, other=float("inf"))
-    lse = tl.where(lse == float("-inf"), float("inf"), lse) * LOG2E
-    return lse, tl.load(deltas + at, mask=mask, other=0.0)
+    return tl.where(lse == float("-inf"), float("inf"), lse) * LOG2E
 
 
 @triton.jit
@@ -375,15 +347,16 @@ def dq_over_keys(
 
 @triton.jit(do_not_specialize=["ahead", "behind", "seed", "offset", "p_drop"])
 def attention_dq(
-    dout, q, k, v, mask_ptr, lse_ptr, delta_ptr, dq_ptr, q_starts_ptr, k_starts_ptr, n_heads,
-    group, q_len, kv_len, n_qk, n_v, dout_strides, q_strides, k_strides, v_strides, dq_strides,
-    lse_strides, mask_strides, scale, ahead, behind, seed, offset, p_drop, MASK: tl.constexpr,
-    AHEAD: tl.constexpr, BEHIND: tl.constexpr, BOTTOM: tl.constexpr, DROP: tl.constexpr,
-    COMPUTE: tl.constexpr, PRECISION: tl.constexpr, ENGINE: tl.constexpr, VARLEN: tl.constexpr,
-    WIDE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_E: tl.constexpr,
-    BLOCK_V: tl.constexpr,
+    dout, q, k, v, out_ptr, mask_ptr, lse_ptr, delta_ptr, dq_ptr, q_starts_ptr, k_starts_ptr,
+    n_heads, group, q_len, kv_len, n_qk, n_v, dout_strides, q_strides, k_strides, v_strides,
+    out_strides, dq_strides, lse_strides, mask_strides, scale, ahead, behind, seed, offset, p_drop,
+    MASK: tl.constexpr, AHEAD: tl.constexpr, BEHIND: tl.constexpr, BOTTOM: tl.constexpr,
+    DROP: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr, ENGINE: tl.constexpr,
+    VARLEN: tl.constexpr, WIDE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_E: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
-    """dq = ds k scale, with ds = p (dout v^T - delta) and p = exp(s - lse).
+    """dq = ds k scale, with ds = p (dout v^T - delta), p = exp(s - lse) and delta = sum(dout out),
+    which is left for the gradients of k and v.
 
     One program computes BLOCK_M rows of one head, so nothing needs atomics.
     """
@@ -410,7 +383,13 @@ def attention_dq(
             BLOCK_M, BLOCK_V,
         )  # fmt: skip
         at = base_of(batch, head, q_begin, lse_strides, WIDE) + rows
-        lse, delta = row_sums(lse_ptr, delta_ptr, at, rows < n_rows)
+        lse = weights_of(lse_ptr, at, rows < n_rows)
+        o = tile(
+            out_ptr, batch, head, q_begin, first, n_rows, n_v, out_strides, True, False, WIDE,
+            BLOCK_M, BLOCK_V,
+        )  # fmt: skip
+        delta = tl.sum(convert(g, COMPUTE) * convert(o, COMPUTE), axis=1)
+        tl.store(delta_ptr + at, delta, mask=rows < n_rows)
         keys = k, v, k_strides, v_strides, batch, head // group, k_begin, n_cols, n_qk, n_v
         unit = number(scale, COMPUTE)
         mask_base = base_of(batch, head, 0, mask_strides, WIDE)
@@ -460,7 +439,8 @@ def dkdv_over_rows(
             dout, batch, head, begin, first, n_rows, n_v, dout_strides, True, ENGINE, WIDE, BLOCK_M,
             BLOCK_V,
         )  # fmt: skip
-        lse, delta = row_sums(lse_ptr, delta_ptr, rows, rows < n_rows)
+        lse = weights_of(lse_ptr, rows, rows < n_rows)
+        delta = tl.load(delta_ptr + rows, mask=rows < n_rows, other=0.0)
         s = dot(key, tl.trans(query), tl.zeros([BLOCK_N, BLOCK_M], COMPUTE), PRECISION)
         if MASK != "add":
             s = s * edge[5]

@@ -20,7 +20,7 @@ Tiles, layouts and the units of scores are those of attention.py.
 import triton
 import triton.language as tl
 
-from .attention import LN2, LOG2E, base_of, row_sums, store_rows, tile
+from .attention import LN2, LOG2E, base_of, store_rows, tile, weights_of
 from .copy import convert
 from .matmul import dot
 from .softmax import number
@@ -184,6 +184,33 @@ def flex(
 
 
 @triton.jit
+def flex_delta(
+    dout_ptr, out_ptr, delta_ptr, n_rows, q_len, n_heads, n_v, dout_strides, out_strides,
+    COMPUTE: tl.constexpr, WIDE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """delta = sum(dout out) of each row; one program takes BLOCK_M rows of all heads."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    if WIDE:
+        rows = rows.to(tl.int64)
+    ev = tl.arange(0, BLOCK_V)
+    head = rows // q_len
+    place = rows % q_len
+    mask = (rows < n_rows)[:, None] & (ev < n_v)[None, :]
+    dout_rows = head // n_heads * dout_strides[0] + head % n_heads * dout_strides[1]
+    dout_rows += place * dout_strides[2]
+    out_rows = head // n_heads * out_strides[0] + head % n_heads * out_strides[1]
+    out_rows += place * out_strides[2]
+    dout = tl.load(
+        dout_ptr + dout_rows[:, None] + (ev * dout_strides[3])[None, :], mask=mask, other=0.0
+    )
+    out = tl.load(
+        out_ptr + out_rows[:, None] + (ev * out_strides[3])[None, :], mask=mask, other=0.0
+    )
+    delta = tl.sum(convert(dout, COMPUTE) * convert(out, COMPUTE), axis=1)
+    tl.store(delta_ptr + rows, delta, mask=rows < n_rows)
+
+
+@triton.jit
 def dq_over_keys(
     acc, q, dout, lse, delta, row, steps, blocks, keys, of, mods, unit, FULL: tl.constexpr,
     SLOPE: tl.constexpr, MASK: tl.constexpr, SPARSE: tl.constexpr, KV_BLOCK: tl.constexpr,
@@ -238,7 +265,8 @@ def flex_dq(
         dout, batch, head, 0, first, q_len, n_v, dout_strides, True, ENGINE, WIDE, BLOCK_M, BLOCK_V
     )
     at = base_of(batch, head, 0, lse_strides, WIDE) + rows
-    lse, delta = row_sums(lse_ptr, delta_ptr, at, rows < q_len)
+    lse = weights_of(lse_ptr, at, rows < q_len)
+    delta = tl.load(delta_ptr + at, mask=rows < q_len, other=0.0)
     keys = k, v, k_strides, v_strides, batch, head // group, kv_len, n_qk, n_v
     of = constant(batch, tl.int32), constant(head, tl.int32), q_len, kv_len
     mods = pointers, sizes, strides
@@ -286,7 +314,8 @@ def dkdv_over_rows(
             dout, batch, head, 0, first, n_rows, n_v, dout_strides, True, ENGINE, WIDE, BLOCK_M,
             BLOCK_V,
         )  # fmt: skip
-        lse, delta = row_sums(lses, deltas, rows, rows < n_rows)
+        lse = weights_of(lses, rows, rows < n_rows)
+        delta = tl.load(deltas + rows, mask=rows < n_rows, other=0.0)
         s = dot(key, tl.trans(query), tl.zeros([BLOCK_N, BLOCK_M], COMPUTE), PRECISION) * unit
         dp = dot(value, tl.trans(g), tl.zeros([BLOCK_N, BLOCK_M], COMPUTE), PRECISION)
         if SLOPE is None:

@@ -83,6 +83,16 @@ def column_sum(x):
 
 
 @triton.jit
+def leave_column_sums(pointer, x, row, col, row_mask, col_mask, N_COLS: tl.constexpr):
+    """Stores the sum of each column of a product's tile, in the row that the tile's rows have among
+    those of all tiles.  Of the transposed product, columns lie along the first dim."""
+    AXIS: tl.constexpr = 0 if row.shape[1] == 1 else 1
+    total = tl.sum(tl.where(row_mask & col_mask, x, 0.0), AXIS, keep_dims=True)
+    tile = tl.min(row) // row.shape[AXIS]
+    tl.store(pointer + tile * N_COLS + col, total, mask=col_mask)
+
+
+@triton.jit
 def all_sum(x):
     """The sum of all elements of a block."""
     return tl.sum(x, 0)

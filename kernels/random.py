@@ -138,13 +138,29 @@ def scaled_integer(bits, low, span):
     return low + (wide >> 32).to(tl.int64)
 
 
+@triton.jit
+def scaled_wide(high, low_half, low, span):
+    """low + a number below span, of 64 bits."""
+    bits = high.to(tl.uint32, bitcast=True).to(tl.uint64) << 32
+    bits = bits | low_half.to(tl.uint32, bitcast=True).to(tl.uint64)
+    return low + tl.umulhi(bits, tl.zeros_like(bits) + span.to(tl.uint64)).to(tl.int64)
+
+
 @triton.jit(do_not_specialize=["seed", "offset", "low", "span"])
-def integers(y_ptr, n_elements, seed, offset, low, span, BLOCK: tl.constexpr):
-    """y[e] = low + a random number below span (below 2^32)."""
+def integers(y_ptr, n_elements, seed, offset, low, span, WIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """y[e] = low + a random number below span (WIDE: 2^32 or more, of which a second key gives the
+    low halves)."""
     group = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     a, b, c, d = tl.randint4x(seed.to(tl.uint64), group + offset // 4)
     at = group * 4
-    store_lane(y_ptr, at, 0, scaled_integer(a, low, span), n_elements)
-    store_lane(y_ptr, at, 1, scaled_integer(b, low, span), n_elements)
-    store_lane(y_ptr, at, 2, scaled_integer(c, low, span), n_elements)
-    store_lane(y_ptr, at, 3, scaled_integer(d, low, span), n_elements)
+    if WIDE:
+        e, f, g, h = tl.randint4x(seed.to(tl.uint64) ^ 0x5851F42D4C957F2D, group + offset // 4)
+        store_lane(y_ptr, at, 0, scaled_wide(a, e, low, span), n_elements)
+        store_lane(y_ptr, at, 1, scaled_wide(b, f, low, span), n_elements)
+        store_lane(y_ptr, at, 2, scaled_wide(c, g, low, span), n_elements)
+        store_lane(y_ptr, at, 3, scaled_wide(d, h, low, span), n_elements)
+    else:
+        store_lane(y_ptr, at, 0, scaled_integer(a, low, span), n_elements)
+        store_lane(y_ptr, at, 1, scaled_integer(b, low, span), n_elements)
+        store_lane(y_ptr, at, 2, scaled_integer(c, low, span), n_elements)
+        store_lane(y_ptr, at, 3, scaled_integer(d, low, span), n_elements)

@@ -136,3 +136,39 @@ def linspace(
     last = (n_elements - 1 - index).to(tl.float64)
     y = tl.where(index < n_elements // 2, low + i * by, high - last * by)
     tl.store(y_ptr + index * y_stride, convert(y, y_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def below(row, col, offset):
+    """How many elements the lower triangle has in so many rows."""
+    low = tl.minimum(tl.maximum(0 - offset, 0), row)
+    high = tl.minimum(tl.maximum(col - offset, low), row)
+    return (high - low) * (low + high + 1 + 2 * offset) // 2 + (row - high) * col
+
+
+@triton.jit
+def tri_indices(
+    y_ptr, n_elements, n_rows, n_cols, offset, UPPER: tl.constexpr, STEPS: tl.constexpr,
+    WIDE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """y[:, k]: row and column of the k-th element of a triangle; the row is searched for."""
+    index, mask = block_offsets(n_elements, WIDE, BLOCK)
+    k = index.to(tl.int64)
+    col = tl.zeros_like(k) + n_cols
+    first = tl.zeros_like(k)
+    last = first + n_rows
+    for _ in range(STEPS):
+        middle = (first + last + 1) // 2
+        if UPPER:
+            before = middle * col - below(middle, col, offset - 1)
+        else:
+            before = below(middle, col, offset)
+        first = tl.where(before <= k, middle, first)
+        last = tl.where(before <= k, last, middle - 1)
+    if UPPER:
+        start = first * col - below(first, col, offset - 1)
+        at = k - start + tl.minimum(tl.maximum(first + offset, 0), col)
+    else:
+        at = k - below(first, col, offset)
+    tl.store(y_ptr + index, first, mask=mask)
+    tl.store(y_ptr + n_elements + index, at, mask=mask)

@@ -84,8 +84,9 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="where outcomes go")
     parser.add_argument("-k", default="*", help="names, as test_all_*")
     args = parser.parse_args()
+    store = os.path.join(tempfile.mkdtemp(), "store")
     os.environ |= {
-        "BACKEND": "gloo", "WORLD_SIZE": str(args.world), "INIT_METHOD": "file:///unused",
+        "BACKEND": "gloo", "WORLD_SIZE": str(args.world), "INIT_METHOD": f"file://{store}",
         "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": str(args.limit), "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",
     }  # fmt: skip

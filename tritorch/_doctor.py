@@ -40,6 +40,13 @@ SETTINGS = {
     "TRITORCH_CACHE_DIR": "where compiled kernels are kept",
     "TRITORCH_KERNEL_PACK": "files of kernels that `precompile --pack` wrote",
     "TRITORCH_COMPILE_MESSAGES": "0: a terminal is not told what is being compiled",
+    "TRITORCH_COMPILERS": "processes that compile kernels side by side",
+    "TRITORCH_LOADER_STALL_SECONDS": "how long a loader waits before it tells where workers are",
+    "TRITORCH_JOB_SECRET": "what all processes of a job know, and others do not",
+    "TRITORCH_STORE_INTERFACE": "the address at which a job's store listens",
+    "TRITORCH_GLOO_TRANSPORT": "tcp: collectives on one host do not use shared memory",
+    "TRITORCH_GLOO_ALL_REDUCE": "how sums go over TCP: direct, halving, tree or ring",
+    "TRITORCH_LIBNCCL": "the NCCL library to load",
     "TRITORCH_TEST_DEVICE": "the device that tests run on",
 }
 
@@ -267,7 +274,8 @@ def check_settings(environment: dict[str, str]) -> Iterator[Finding]:
         if not name.startswith("TRITORCH_"):
             continue
         if name in SETTINGS:
-            yield Finding(name, NOTE, f"{value!r}: {SETTINGS[name]}")
+            shown = "set" if name == "TRITORCH_JOB_SECRET" else repr(value)
+            yield Finding(name, NOTE, f"{shown}: {SETTINGS[name]}")
         else:
             near = difflib.get_close_matches(name, SETTINGS, 1)
             fix = f"did you mean {near[0]}?" if near else f"known: {', '.join(SETTINGS)}"
@@ -398,8 +406,16 @@ def main(argv: list[str] | None = None) -> int:
         description="Report what is installed, what works, what does not, and the fix.",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument(
+        "--distributed", action="store_true",
+        help="also look at the network, at ports, NCCL and the bus, and time two processes",
+    )  # fmt: skip
     options = parser.parse_args(argv)
     sections = examine()
+    if options.distributed:
+        from tritorch import _doctor_distributed
+
+        sections["Distributed"] = _doctor_distributed.examine()
     if options.json:
         report: dict[str, Any] = {
             title: [dataclasses.asdict(finding) for finding in found]

@@ -153,7 +153,7 @@ void Board::wait(const Deadline& deadline) {
       relax();
       continue;
     }
-    if (deadline.over()) throw Error(Trouble::timeout, "not all ranks came in time");
+    if (deadline.over()) throw Error(Trouble::timeout, "not all ranks came");
     pause(seen, target, deadline);
     // Each arrival changes the word, so a sleep may be short: the rest is looked at now and then.
     if (Deadline::Clock::now() - looked < std::chrono::milliseconds(90)) continue;

@@ -179,8 +179,28 @@ void BoardEngine::broadcast() {
   } while (at < out.size);
 }
 
+// What members send to this one and what it expects, and the other way round.
+void BoardEngine::compare_sizes() const {
+  const auto members = static_cast<std::size_t>(size_), mine = static_cast<std::size_t>(rank_);
+  for (std::size_t rank = 0; rank < members; ++rank) {
+    const auto* sizes =
+        reinterpret_cast<const std::uint64_t*>(board_.readable(static_cast<int>(rank)));
+    const std::uint64_t sends = sizes[mine], expects = sizes[members + mine];
+    const std::size_t wanted = now_->out[rank].size, given = now_->in[rank].size;
+    if (sends == wanted && expects == given) continue;
+    const bool from = sends != wanted;
+    throw Error(Trouble::mismatch,
+                "rank " + std::to_string(rank) + (from ? " sends " : " expects ") +
+                    std::to_string(from ? sends : expects) + " bytes where " +
+                    std::to_string(from ? wanted : given) + (from ? " are expected" : " are sent"));
+  }
+}
+
+// Buffers begin with how much their member sends to each, and how much it expects.
 void BoardEngine::all_to_all() {
-  const std::size_t room = kBuffer / static_cast<std::size_t>(size_) / 64 * 64;
+  const auto members = static_cast<std::size_t>(size_);
+  const std::size_t head = (members * 2 * sizeof(std::uint64_t) + 63) / 64 * 64;
+  const std::size_t room = (kBuffer - head) / members / 64 * 64;
   for (const Piece& piece : now_->in) number_ = std::max(number_, std::uint64_t{piece.size});
   std::size_t longest = 0, at = 0;
   do {
@@ -189,19 +209,23 @@ void BoardEngine::all_to_all() {
     };
     round(
         [&] {
-          for (int rank = 0; rank < size_; ++rank) {
-            const Piece& piece = now_->in[static_cast<std::size_t>(rank)];
-            copy(board_.writable(rank_) + static_cast<std::size_t>(rank) * room, piece.data + at,
-                 part(piece));
+          char* to = board_.writable(rank_);
+          auto* sizes = reinterpret_cast<std::uint64_t*>(to);
+          for (std::size_t rank = 0; rank < members; ++rank) {
+            const Piece& piece = now_->in[rank];
+            sizes[rank] = piece.size;
+            sizes[members + rank] = now_->out[rank].size;
+            copy(to + head + rank * room, piece.data + at, part(piece));
           }
         },
         [&] {
+          if (at == 0) compare_sizes();
           for (int rank = 0; rank < size_ && at == 0; ++rank)
             longest = std::max(longest, std::size_t{board_.said_number(rank)});
           for (int rank = 0; rank < size_; ++rank) {
             const Piece& piece = now_->out[static_cast<std::size_t>(rank)];
-            copy(piece.data + at, board_.readable(rank) + static_cast<std::size_t>(rank_) * room,
-                 part(piece));
+            const char* from = board_.readable(rank) + head;
+            copy(piece.data + at, from + static_cast<std::size_t>(rank_) * room, part(piece));
           }
         });
     at += room;

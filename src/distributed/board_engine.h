@@ -20,6 +20,7 @@ class BoardEngine : public Engine {
   template <class Write, class Read>
   void round(Write&& write, Read&& read);
   void compare() const;
+  void compare_sizes() const;
   void reduce_into(char* out, std::size_t offset, std::size_t count) const;
   void all_reduce(bool everywhere);
   void reduce_scatter();

@@ -44,7 +44,10 @@ std::optional<Failure> Group::attempt(const Operation& operation, std::uint64_t 
       engine_->run(operation, sequence);
     return std::nullopt;
   } catch (const Error& error) {
-    return Failure{error.kind, error.what(), engine_->absent()};
+    std::string what = error.what();
+    if (error.kind == Trouble::timeout)
+      what += " within the timeout of " + std::to_string(operation.timeout.count()) + " ms";
+    return Failure{error.kind, what, engine_->absent()};
   } catch (const std::exception& error) {
     return Failure{Trouble::backend, error.what(), {}};
   }

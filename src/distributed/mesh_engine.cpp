@@ -105,7 +105,7 @@ void MeshEngine::exchange(std::vector<Transfer> transfers) {
       if (!each.over()) absent_.push_back(each.peer);
     std::sort(absent_.begin(), absent_.end());
     absent_.erase(std::unique(absent_.begin(), absent_.end()), absent_.end());
-    throw Error(Trouble::timeout, "not all ranks came in time");
+    throw Error(Trouble::timeout, "not all ranks came");
   }
 }
 

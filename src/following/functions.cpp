@@ -42,8 +42,10 @@ PyObject* expose_address(PyObject*, PyObject* array) {
 }
 
 PyObject* set_following_handlers(PyObject*, PyObject* args) {
-  PyObject *missing, *describing, *ambient, *computing;
-  if (!PyArg_ParseTuple(args, "OOOO", &missing, &describing, &ambient, &computing)) return nullptr;
+  PyObject *missing, *describing, *ambient, *computing, *looking;
+  if (!PyArg_ParseTuple(args, "OOOOO", &missing, &describing, &ambient, &computing, &looking))
+    return nullptr;
+  Py_XSETREF(look_handler, Py_NewRef(looking));
   Py_XSETREF(compute_handler, Py_NewRef(computing));
   Py_XSETREF(miss_handler, Py_NewRef(missing));
   Py_XSETREF(describe_handler, Py_NewRef(describing));
@@ -108,7 +110,7 @@ PyMethodDef functions[] = {
     {"hold_back", hold_back, METH_O, "Counts the reasons for which this thread settles nothing."},
     {"is_lazy", tensor_is_lazy, METH_O, "Whether a tensor waits to be computed."},
     {"set_following_handlers", set_following_handlers, METH_VARARGS,
-     "(missing, describing, ambient, computing)"},
+     "(missing, describing, ambient, computing, looking)"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

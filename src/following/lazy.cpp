@@ -94,11 +94,21 @@ bool become(Tensor* t, PyObject* computed) {
   return true;
 }
 
+// Says that what this thread's function computes is wanted before its end; false: it may not be.
+bool tell_of_look(Region* r) {
+  if (r != region || !r->open || r->busy || r->steps->empty()) return true;
+  ++r->busy;
+  const Ref told{PyObject_CallOneArg(look_handler, reinterpret_cast<PyObject*>(r))};
+  --r->busy;
+  return static_cast<bool>(told);
+}
+
 bool force(Tensor* t) {
   auto* lazy = reinterpret_cast<Lazy*>(t->shadow);
   const Ref owner = Ref::to(
       lazy->region ? lazy->region : reinterpret_cast<PyObject*>(region_of(t->mark >> kSlotBits)));
-  bool good = !owner || compute(reinterpret_cast<Region*>(owner.get()));
+  auto* r = reinterpret_cast<Region*>(owner.get());
+  bool good = !r || (tell_of_look(r) && compute(r));
   if (good && is_lazy(t)) {
     PyErr_SetString(PyExc_RuntimeError,
                     "this tensor has no values: the compiled function that was to compute it has "

@@ -12,6 +12,7 @@ PyObject* describe_handler = nullptr;
 PyObject* miss_handler = nullptr;
 PyObject* ambient_handler = nullptr;
 PyObject* compute_handler = nullptr;
+PyObject* look_handler = nullptr;
 unsigned long long ambient_epoch = 1;
 std::vector<Region*> regions;
 thread_local int unfollowed = 0;

@@ -13,6 +13,7 @@ extern PyObject* miss_handler;      // (region, gate, args, kwargs): a call that
 extern PyObject* describe_handler;  // (tensor) -> the spec of a lazy one
 extern PyObject* ambient_handler;   // () -> a number for what is set in Python
 extern PyObject* compute_handler;   // computes what waits, and says how to do so again
+extern PyObject* look_handler;      // is told when something waits no longer: it is looked at
 extern unsigned long long ambient_epoch;  // changes with what is set in Python
 extern std::vector<Region*> regions;      // all that run
 extern thread_local int unfollowed;       // reasons for which a thread follows nothing
@@ -121,7 +122,6 @@ PyObject* add_barrier(PyObject* region, PyObject* const* args, Py_ssize_t n);
 
 // r: null where the mark of a tensor says which region computes it.
 PyObject* new_lazy(PyObject* spec, Region* r);
-bool lazy_is_leaf(const Tensor* t);
 
 // A tensor that waited becomes what was computed, with its history.
 bool become(Tensor* t, PyObject* computed);

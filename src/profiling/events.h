@@ -20,6 +20,7 @@ enum class Kind : std::uint8_t {
   launch,      // a kernel is launched; detail: its stream; extra: the number of its name;
                // shapes: of a graph, its number; sequence: the capture that the launch is part of
   wait,        // the host waits for a device
+  work,        // a collective or a message is under way, beside what its thread does
   role,        // what memory is for: sequence says it, detail is its address
 };
 

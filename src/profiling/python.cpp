@@ -328,9 +328,10 @@ struct Open {
   std::uint64_t generation;
 };
 
-// begin(kind, name, sequence=-1) -> an open event, or None
+// begin(kind, name, sequence=-1, arguments=()) -> an open event, or None
 PyObject* begin_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (n < 2) return PyErr_Format(PyExc_TypeError, "begin(kind, name, sequence)");
+  if (n < 2 || (n > 3 && !PyTuple_Check(args[3])))
+    return PyErr_Format(PyExc_TypeError, "begin(kind, name, sequence, arguments)");
   if (!enabled) Py_RETURN_NONE;
   const long kind = PyLong_AsLong(args[0]);
   const long long sequence = n > 2 ? PyLong_AsLongLong(args[2]) : -1;
@@ -340,7 +341,11 @@ PyObject* begin_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Event* event = begin(thread, static_cast<Kind>(kind), name);
   thread.open = static_cast<std::uint32_t>(thread.count);
   event->sequence = sequence;
-  if (options.stacks) event->stack = static_cast<std::uint32_t>(capture_trace());
+  if (n > 3) {
+    describe_call(event, PySequence_Fast_ITEMS(args[3]), PyTuple_GET_SIZE(args[3]), nullptr);
+  } else if (options.stacks) {
+    event->stack = static_cast<std::uint32_t>(capture_trace());
+  }
   auto* open = new Open{event, generation};
   return PyCapsule_New(open, kOpenEvent, [](PyObject* self) {
     delete static_cast<Open*>(PyCapsule_GetPointer(self, kOpenEvent));
@@ -389,7 +394,8 @@ PyMethodDef functions[] = {
     {"use_activities", use_activities, METH_O, "([path]): where CUPTI is; nothing: without it."},
     {"why_no_activities", why_no_activities, METH_NOARGS, "Why there is no CUPTI, if it is known."},
     {"stack", stack_of, METH_O, "[(file, line, function)] of a stack's number, innermost first."},
-    {"begin", TRITORCH_FASTCALL(begin_event), "(kind, name, sequence=-1): an open event."},
+    {"begin", TRITORCH_FASTCALL(begin_event),
+     "(kind, name, sequence=-1, arguments=()): an open event."},
     {"end", end_event, METH_O, "Ends an open event."},
     {"set_name_handler", set_name_handler, METH_O, "(gate) -> what a profile calls it, or None."},
     {"set_path_handler", set_path_handler, METH_O,

@@ -198,6 +198,7 @@ inline bool is_lazy(const Tensor* t) {
 }
 bool force(Tensor* t);  // computes it; false with a Python error set
 int lazy_needs_grad(const Tensor* t);
+bool lazy_is_leaf(const Tensor* t);
 void forget(Tensor* t);            // a marked tensor goes
 bool set_modes_asked(bool asked);  // whether function modes are; gives what it was
 

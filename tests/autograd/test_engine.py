@@ -118,6 +118,20 @@ def test_hooks_run_in_order_and_may_replace():
     assert y.grad.tolist() == [10, 10, 10]
 
 
+@pytest.mark.parametrize("rows", [(), (4,), (2, 4)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_hook_of_a_layer_sees_all_its_gradients(rows, biased):
+    x, w, b = ones(*rows, 3), ones(2, 3), ones(2) if biased else None
+    out = torch.nn.functional.linear(x, w, b)
+    leaves = {id(node.variable) for node, _ in out.grad_fn.next_functions}
+    assert leaves == {id(each) for each in (x, w, b) if each is not None}
+    out.grad_fn.register_hook(lambda grads, _: tuple(grad * 2 for grad in grads))
+    out.sum().backward()
+    count = torch.Size(rows).numel()
+    assert x.grad.eq(2 * 2).all() and w.grad.eq(2 * count).all()
+    assert b is None or b.grad.eq(2 * count).all()
+
+
 def test_multi_grad_hook():
     a, b = ones(2), ones(2)
     seen = []

@@ -148,6 +148,12 @@ def int8_product_of_groups(x, weight, scale):
     return ((weight.to(x.dtype) - 8) * scale).view(c, groups * size) @ x
 
 
+@pattern(2, lambda new, b, t, c: [new(b, t, c), new(2 * c, c), new(2 * c), new(c, 2 * c), new(c)],
+         grads=6)  # fmt: skip
+def feed_forward(x, up, up_bias, down, down_bias):
+    return F.linear(F.gelu(F.linear(x, up, up_bias)), down, down_bias)
+
+
 def _thirty(p, g, m, v):
     m = m * 0.9 + g * 0.1
     v = v * 0.99 + g * g * 0.01

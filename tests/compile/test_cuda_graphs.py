@@ -154,7 +154,11 @@ def test_training_is_eagers(counted):
 
 def test_numbers_are_drawn_anew_and_as_in_eager(counted):
     def noisy(x):
-        return F.dropout(x, 0.5) + torch.rand_like(x) * torch.randn(8, device="cuda")
+        picked = torch.multinomial(x.abs(), 8, True) + torch.multinomial(x.abs(), 8)
+        order = torch.randperm(8, device="cuda")
+        wide = torch.randint(2**40, (8,), device="cuda")
+        return (F.dropout(x, 0.5) + torch.rand_like(x) * torch.randn(8, device="cuda")
+                + picked + order + wide)  # fmt: skip
 
     fast = compiled(noisy)
     x = normal(4, 8)

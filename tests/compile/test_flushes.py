@@ -148,6 +148,33 @@ def test_a_whole_compiled_step_has_one_flush() -> None:
     assert heard.flushes == ["backward: it is called each time"] and heard.unfit == []
 
 
+def test_autocast_flushes_nothing() -> None:
+    """Which casts of parameters are kept is asked of tensors that wait, too."""
+    eager, training = Training(), Training()
+    training.run = torch.compile(training.model)
+    with Heard() as heard, torch.autocast("cpu", torch.bfloat16):
+        assert losses(training.step) == losses(eager.step)
+    assert heard.flushes == [] and heard.unfit == []
+
+
+def _looks(x: Any) -> Any:
+    y = x * 2
+    return y + 1 if y.grad_fn is not None else y
+
+
+def test_a_look_at_what_waits_is_told() -> None:
+    x = torch.ones(3, requires_grad=True)
+    compiled = torch.compile(_looks)
+    with Heard() as heard:
+        for _ in range(CALLS):
+            assert compiled(x).tolist() == [3, 3, 3]
+    assert heard.flushes == ["look: a tensor waits for its values"]
+    whole = torch.compile(_looks, fullgraph=True)
+    whole(x)  # recorded, plain
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"looked at[\s\S]*in _looks"):
+        whole(x)
+
+
 def test_a_fallback_is_seen() -> None:
     with Heard() as heard:
         torch.compile(lambda x: x.nonzero())(torch.ones(3))

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from tritorch.host import threads
+from tritorch.host import blas, threads
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -72,3 +72,16 @@ def test_mapped_broadcasts(count):
 def test_refuses_no_threads():
     with pytest.raises(RuntimeError, match="positive"):
         threads.set_num_threads(0)
+
+
+def test_products_have_as_many_threads(count):
+    controls = blas._controls()
+    if controls is None:
+        pytest.skip("another BLAS")
+    get = controls[0]
+    most = get()
+    assert most <= count
+    with blas.one_thread():
+        assert get() == 1
+        threads.set_num_threads(1)  # counts once the block is left
+    assert get() == 1

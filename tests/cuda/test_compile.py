@@ -97,7 +97,7 @@ if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7):
     SPILLS |= {
         ("attention", "attention"): (16, "float32 in full precision with a mask, on sm_80"),
         ("attention", "attention_dq"): (16, "float32 in full precision with a mask, on sm_80"),
-        ("attention", "attention_delta"): (16, "bfloat16 on sm_100"),
+        ("flex", "flex_delta"): (16, "bfloat16 on sm_100"),
         ("depthwise", "depthwise_weight"): (12, "bfloat16 on sm_100"),
         ("loss", "cross_entropy_in_place"): (8, "4,096 bfloat16 classes at a time, on sm_100"),
         ("matmul", "matmul"): (28, "float32 in full precision on sm_100, float64 on sm_80"),

@@ -63,9 +63,7 @@ def variants(name, work):
             "COMPUTE": tl.float64 if kind == "fp64" else tl.float32, "BLOCK_M": block_m,
             "BLOCK_N": block_n, "BLOCK_E": width, "BLOCK_V": width,
         }  # fmt: skip
-        launch: dict = (
-            {} if name == "attention_delta" else {"num_warps": warps, "num_stages": stages}
-        )
+        launch: dict = {"num_warps": warps, "num_stages": stages}
         if engine:  # tiles differ
             launch["target"] = engine
         yield types, {n: v for n, v in constants.items() if n in names} | launch
@@ -78,7 +76,6 @@ DROPOUT_MASK = (
 )  # fmt: skip
 VARIANTS = {
     ("attention", "attention"): list(variants("attention", "forward")),
-    ("attention", "attention_delta"): list(variants("attention_delta", "dq"))[:1],
     ("attention", "attention_dq"): list(variants("attention_dq", "dq")),
     ("attention", "attention_dkdv"): list(variants("attention_dkdv", "dkdv")),
     ("attention", "dropout_mask"): [DROPOUT_MASK],

@@ -103,6 +103,7 @@ def variants(name, work):
 
 
 VARIANTS = {
+    ("flex", "flex_delta"): list(variants("flex_delta", "dq"))[:1],
     ("flex", "flex"): list(variants("flex", "forward")),
     ("flex", "flex_dq"): list(variants("flex_dq", "dq")),
     ("flex", "flex_dkdv"): list(variants("flex_dkdv", "dkdv")),

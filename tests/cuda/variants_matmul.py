@@ -117,7 +117,7 @@ ENGINE = [
     *(_engine("fp16", "fp32", tile, (0, 0)) for tile in TMA_TILES[4:]),
     *(_engine("fp8e4nv", "bf16", tile, (0, 1), ending=_scaled) for tile in TMA_TILES[::2]),
     *(_engine("fp8e4nv", "bf16", (p.block_m, p.block_n, p.warps, p.stages), (0, 1), ending=_scaled,
-              exact=True) for p in candidates(1, exact=True)),
+              exact=True) for p in candidates(1, small=True)),
     *(_engine("fp32", "fp32", tile, (0, 1)) for tile in TMA_TILES[::2]),
     *(_engine("bf16", "bf16", tile, (0, 1), ending=_residual) for tile in TMA_TILES[:3]),
     _engine("bf16", "bf16", TMA_TILES[0], (0, 1), into=False, ending=_bias("bf16")),

@@ -58,6 +58,10 @@ VARIANTS = {
           "step": "i64"}, {"WIDE": size == "i64", "BLOCK": 1024})
         for kind, size in (("fp32", "i32"), ("fp64", "i64"), ("i64", "i32"))
     ],
+    ("shaping", "tri_indices"): [
+        ({"y_ptr": "*i64", "n_elements": "i32", "n_rows": "i32", "n_cols": "i32", "offset": "i32"},
+         {"UPPER": upper, "STEPS": 10, "WIDE": False, "BLOCK": 1024}) for upper in (False, True)
+    ],
     ("random", "draw"): [
         ({"y_ptr": y, "n_elements": "i32", "seed": "i64", "offset": "i64", "p": "i64",
           "q": "i64"},
@@ -77,7 +81,7 @@ VARIANTS = {
     ],
     ("random", "integers"): [
         ({"y_ptr": "*i64", "n_elements": "i32", "seed": "i64", "offset": "i64", "low": "i64",
-          "span": "i64"}, {"BLOCK": 256}),
+          "span": "i64"}, {"WIDE": wide, "BLOCK": 256}) for wide in (False, True)
     ],
     ("complex", "map1"): list(complex_cases(1)),
     ("complex", "map2"): list(complex_cases(2)),

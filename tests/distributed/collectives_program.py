@@ -209,6 +209,26 @@ def layouts(rank, size):
         assert all(out.equal(x) for out in outs)
 
 
+def sparse(rank, size):
+    """Members have entries of their own, some in the same places, one has none."""
+    dense = torch.zeros(size + 2, 3)
+    if rank != 1:
+        dense[rank], dense[size] = rank + 1.0, 2.0
+    x = dense.to_sparse(1)
+    assert dist.all_reduce(x, async_op=True).wait()
+    wanted = torch.zeros(size + 2, 3)
+    for other in range(size):
+        if other != 1:
+            wanted[other] = other + 1.0
+            wanted[size] += 2.0
+    assert x.is_sparse and x.to_dense().equal(wanted)
+    try:
+        dist.all_reduce(x, ReduceOp.MAX)
+        raise AssertionError("the largest of sparse tensors was taken")
+    except RuntimeError as error:
+        assert "ReduceOp.SUM is all there is" in str(error)
+
+
 def works(rank, size):
     """Asynchronous ones run in order, and futures give what was written."""
     xs = [torch.full((10_000,), float(rank + i)) for i in range(20)]
@@ -285,7 +305,7 @@ def objects(rank, size):
 
 def groups(rank, size):
     assert dist.get_rank() == rank and dist.get_world_size() == size
-    assert dist.get_backend() == "gloo" and dist.is_initialized()
+    assert dist.is_initialized()
     odd = dist.new_group(list(range(1, size, 2))) if size > 1 else None
     if odd is not None and odd != dist.GroupMember.NON_GROUP_MEMBER:
         x = torch.tensor([float(rank)])
@@ -302,17 +322,20 @@ def groups(rank, size):
     part = dist.split_group(split_ranks=[[r] for r in range(size)])
     dist.all_reduce(x, group=part)
     assert part.size() == 1 and x.item() == mine.size()
-    dist.monitored_barrier()
-    dist.monitored_barrier(timeout=timedelta(seconds=60), wait_all_ranks=True)
+    if dist.get_backend() == "gloo":
+        dist.monitored_barrier()
+        dist.monitored_barrier(timeout=timedelta(seconds=60), wait_all_ranks=True)
 
 
 def main():
-    dist.init_process_group("gloo", timeout=timedelta(seconds=120))
+    backend = "mpi" if "mpi" in sys.argv else "gloo"
+    dist.init_process_group(backend, timeout=timedelta(seconds=120))
     rank, size = dist.get_rank(), dist.get_world_size()
     reductions(rank, size, sys.argv[1])
-    if len(sys.argv) == 2:
+    if "reductions" not in sys.argv:
         movements(rank, size)
         layouts(rank, size)
+        sparse(rank, size)
         works(rank, size)
         messages(rank, size)
         objects(rank, size)

@@ -130,6 +130,48 @@ def buffers_and_states(rank, size):
     assert torch.equal(other.eval()(x), model.eval()(x))
 
 
+def accumulated(rank, size):
+    """Parts that only an unsynchronised pass uses are averaged with the next one."""
+    torch.manual_seed(0)
+    model = DDP(Branching(), find_unused_parameters=True)
+    x = torch.ones(3)  # one row: a node with several inputs
+    with model.no_sync():
+        model(x, "a" if rank == 0 else "b").sum().backward()
+    model(x, "c").sum().backward()
+    grads = {name: p.grad for name, p in model.module.named_parameters()}
+    assert grads["a.bias"].tolist() == [1 / size] * 2 and grads["c.bias"].tolist() == [1.0] * 2
+    if size == 1:
+        assert grads["b.weight"] is None
+    else:
+        assert grads["b.weight"].tolist() == [[(size - 1) / size] * 3] * 2
+
+
+def told(rank, size):
+    """What a module says of itself."""
+    model = DDP(network(0), bucket_cap_mb=1e-4)
+    model._set_ddp_runtime_logging_sample_rate(4)
+    sampled = []
+    for _ in range(15):
+        model(batch(0)[0]).sum().backward()
+        sampled.append(model._get_ddp_logging_data()["iteration"])
+    assert sampled == [*range(11), 10, 12, 12, 12]
+    found = model._get_ddp_logging_data()
+    sizes = [int(each) for each in found["rebuilt_bucket_sizes"].split(", ")]
+    assert sum(sizes) == found["total_parameter_size_bytes"] and len(sizes) > 1
+    assert (found["rank"], found["world_size"], found["backend_name"]) == (rank, size, "gloo")
+    assert (found["module_name"], found["dtypes"]) == ("Sequential", "float")
+    order = [int(each) for each in found["prev_iteration_grad_ready_order_indices"].split(", ")]
+    assert sorted(order) == list(range(5)) and sorted(order[:2]) == [3, 4]  # the last layer's
+    for name in ("forward_compute_time", "backward_compute_time", "backward_comm_time"):
+        assert 0 < found[name] < 60e9 and found[f"avg_{name}"] > 0
+    try:
+        model._set_static_graph()
+        raise AssertionError("a graph became static after its first pass")
+    except RuntimeError as error:
+        assert "should be called before training loop starts" in str(error)
+        assert model._get_ddp_logging_data()["error"] == str(error)
+
+
 def hooks(rank, size):
     wanted = train(DDP(network(0)), rank, size)
     names = ("allreduce_hook", "fp16_compress_hook", "bf16_compress_hook")
@@ -185,7 +227,8 @@ def refused(rank, size):
 def main():
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
-    for part in (as_one_process, unused_parameters, buffers_and_states, hooks, refused):
+    for part in (as_one_process, unused_parameters, accumulated, told, buffers_and_states, hooks,
+                 refused):  # fmt: skip
         part(rank, size)
     dist.destroy_process_group()
 

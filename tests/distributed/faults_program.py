@@ -102,7 +102,8 @@ def monitored(rank, size):
 
 def main():
     fault = globals()[sys.argv[1]]
-    dist.init_process_group("gloo", timeout=timedelta(seconds=120))
+    backend = "mpi" if "mpi" in sys.argv else "gloo"
+    dist.init_process_group(backend, timeout=timedelta(seconds=120))
     dist.barrier()
     dist.distributed_c10d._set_pg_timeout(timedelta(seconds=TIMEOUT))
     start = time.monotonic()

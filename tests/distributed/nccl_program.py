@@ -158,9 +158,54 @@ def again(rank, size):
     dist.destroy_process_group(fresh)
 
 
+def parts_of_a_group(rank, size):
+    """A part's communicator is cut from the whole group's, also where some are in no part."""
+    x = torch.ones(3, device=GPU)
+    dist.all_reduce(x)
+    for ranks in ([list(range(size))], [[each] for each in range(size)], [[size - 1]]):
+        part = dist.split_group(split_ranks=ranks)
+        mine = next((each for each in ranks if rank in each), None)
+        assert (part is None) == (mine is None)
+        if part is None:
+            continue
+        assert list(part._get_backend("cuda")._comms) == [0]
+        x = torch.full((3,), rank + 1.0, device=GPU)
+        dist.all_reduce(x, group=part)
+        assert x.tolist() == [sum(each + 1.0 for each in mine)] * 3
+        dist.destroy_process_group(part)
+
+
+def in_graphs(rank, size):
+    """Collectives that were captured run whenever the graph does; what waits on the host is not."""
+    x = torch.zeros(4, device=GPU)
+    dist.all_reduce(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x + 1
+        dist.all_reduce(y)
+        work = dist.all_reduce(y, async_op=True)
+        z = x * 2
+        work.wait()
+        y += z
+    for step in range(3):
+        x.fill_(step + rank)
+        graph.replay()
+        first = sum(step + r + 1 for r in range(size))
+        assert y.tolist() == [float(first * size + 2 * (step + rank))] * 4
+    group = dist.new_group(backend="nccl")
+    try:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            dist.barrier(group)
+        raise AssertionError("a barrier was captured")
+    except RuntimeError as error:
+        assert "no graph can have one" in str(error)
+
+
 def main():
     dist.init_process_group("cpu:gloo,cuda:nccl")
-    for part in (reductions, moves, messages, streams_are_ordered, again):
+    for part in (reductions, moves, messages, streams_are_ordered, parts_of_a_group, in_graphs,
+                 again):  # fmt: skip
         part(dist.get_rank(), dist.get_world_size())
         dist.barrier()
     dist.destroy_process_group()

@@ -61,6 +61,28 @@ def test_refusals(alone):
         dist.new_group(backend="ucc")
 
 
+def test_profiles_show_collectives_and_messages(alone):
+    """Each is an asynchronous event with its shapes; a coalesced call is one."""
+    x, pairs = torch.ones(2, 3), torch.ones(4, dtype=torch.complex64)
+    with torch.autograd.profiler.profile(record_shapes=True) as profile:
+        dist.all_reduce(x)
+        work = dist.broadcast(pairs, 0, async_op=True)
+        work.wait()
+        dist.all_gather_coalesced(
+            [[torch.empty(5), torch.empty(1)]], [torch.ones(5), torch.ones(1)]
+        )
+        dist.barrier()
+    found = {
+        event.name: event for event in profile.function_events if event.name.startswith("gloo:")
+    }
+    assert {name: event.input_shapes for name, event in found.items()} == {
+        "gloo:all_reduce": [[2, 3]], "gloo:broadcast": [[4, 2]],
+        "gloo:all_gather": [[5], [1]], "gloo:barrier": [],
+    }  # fmt: skip
+    assert all(event.is_async and event.cpu_time >= 0 for event in found.values())
+    assert all(event.cpu_parent is None and not event.cpu_children for event in found.values())
+
+
 def test_without_a_group():
     for call in (dist.get_rank, dist.get_world_size, dist.get_backend, dist.barrier):
         with pytest.raises(ValueError, match="Default process group has not been initialized"):

@@ -7,6 +7,7 @@ import pytest
 
 from tests.distributed.faults_program import TIMEOUT
 from tests.distributed.processes import HERE, Ranks
+from tools.inject_faults import Fault, inject
 
 # From the end of the timeout on: what the members still say to one another, on a slow machine.
 GRACE = 5.0
@@ -119,3 +120,11 @@ def test_ctrl_c_ends_a_collective():
     assert time.monotonic() - start < 30
     ranks.processes[1].kill()
     ranks.finish()
+
+
+def test_some_of_a_thousand_faults():
+    """What tools/inject_faults.py does by the thousand: killed, stopped, slow and mismatched ranks,
+    in collectives, messages and DDP."""
+    done = inject([Fault.drawn(5, i, 1.0, ["gloo"]) for i in range(16)], 4)
+    assert len(done) == 16
+    assert not [(fault, wrong) for fault, _, wrong in done if wrong]

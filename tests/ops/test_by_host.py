@@ -9,30 +9,17 @@ import pytest
 import tritorch as torch
 import tritorch.gpu
 from tritorch.gpu import by_host
+from tritorch.gpu.complex import computes
 from tritorch.ops.record.backends import resolve
 from tritorch.ops.record.operator import OPERATORS
+from tritorch.ops.record.pointwise import Pointwise
 
-NOT_YET = "not yet"
 CHAIN = "by nature: Hessenberg's QR is a chain of small steps"
 ANSWER = "by nature: the host asked for the answer"
-COMPLEX = "not yet: complex matrices have no kernels"
-LARGE = "not yet: matrices of more than 128 columns, complex ones; empty ones"
+TABLE = "once for each size: kept, and read by graphs"
 
-# Backend functions that are the host's, as a whole or for some inputs.
-ON_HOST = {
-    "linalg.eig": CHAIN,
-    "linalg.eigvals": CHAIN,
-    "linalg.cofactor": NOT_YET,
-    "triangular.ldl_factor": NOT_YET,
-    "triangular.ldl_solve": NOT_YET,
-    "linalg.lstsq": "not yet: complex matrices, drivers that PyTorch's GPU lacks",
-    **dict.fromkeys(("linalg.eigh", "linalg.eigvalsh", "linalg.svd", "linalg.svdvals"), LARGE),
-    **dict.fromkeys(
-        (f"{name} (complex)" for name in (
-            "linalg.geqrf", "linalg.qr", "linalg.solve_ex", "linalg.inv_ex", "linalg.det",
-            "linalg.slogdet", "linalg.cholesky_ex", "triangular.inverse", "triangular.lu_factor",
-        )), COMPLEX),
-}  # fmt: skip
+# Backend functions that are the host's.
+ON_HOST = {"linalg.eig": CHAIN, "linalg.eigvals": CHAIN}
 
 # Functions of tritorch/gpu that send something to the host or get it from there by themselves.
 CROSSING = {
@@ -42,23 +29,29 @@ CROSSING = {
     "arrays._repr": ANSWER,
     "by_host._to_host": "what this file is about",
     "by_host._to_device": "what this file is about",
-    "fft._table": "once for each length",
+    "fft._table": TABLE,
     "indexing._total": "by nature: a result's size depends on values",
     "sorting.bincount": "by nature: a result's size depends on values",
-    "linalg._finite": "by nature: PyTorch raises an error for values",
-    "random.randint": "not yet: spans of more than 2^32",
-    "random.randperm": NOT_YET,
-    "random.multinomial": NOT_YET,
-    "resample.resample": "not yet: its table of weights",
+    "resample._table": TABLE,
+    "spectra._finite": "by nature: PyTorch raises an error for values; not in a graph",
+    "spectra._has_met": "by nature: whether another sweep is needed; not in a graph",
 }
 
 
 def test_backend_functions_of_the_host_are_known():
     paths = {op._gpu for op in OPERATORS.values() if isinstance(op._gpu, str) and "." in op._gpu}
     whole = {path for path in paths if "through_host" in resolve("gpu", path).__qualname__}
-    partly = {call for call, _ in calls("through_host") if "." in call}
-    assert whole | partly == set(ON_HOST)
-    assert all(reason.startswith(("not yet", "by nature")) for reason in ON_HOST.values())
+    assert whole == set(ON_HOST)
+    assert not list(calls("through_host"))
+    assert all(reason.startswith("by nature") for reason in ON_HOST.values())
+
+
+def test_complex_elements_have_kernels():
+    """Of every pointwise record that takes complex numbers."""
+    records = [op for op in OPERATORS.values() if isinstance(op, Pointwise)]
+    taken = [op for op in records if 3 not in op.without]
+    missing = {op.name for op in taken if not computes(op.gpu_name, len(op.inputs))}
+    assert len(taken) > 50 and not missing
 
 
 def calls(*names):
@@ -67,7 +60,6 @@ def calls(*names):
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, ast.FunctionDef):
                 continue
-            decorators = [each for each in function.decorator_list if isinstance(each, ast.Call)]
             for call in ast.walk(function):
                 if not isinstance(call, ast.Call):
                     continue
@@ -75,12 +67,31 @@ def calls(*names):
                 text = getattr(call.args[0], "value", "") if call.args else ""
                 if name in names:
                     yield str(text), f"{path.stem}.{function.name}"
-                elif name == "of_reals" and call in decorators and "through_host" in names:
-                    yield f"{text} (complex)", f"{path.stem}.{function.name}"
 
 
 def test_what_crosses_by_itself_is_known():
     assert {place for _, place in calls("from_numpy", "numpy")} == set(CROSSING)
+
+
+@pytest.mark.device
+def test_what_has_no_answer_is_captured():
+    """Draws, tables that a graph reads, places in triangles."""
+    x = torch.rand(1, 2, 6, 6, device="cuda")
+
+    def run(x):
+        resized = torch.nn.functional.interpolate(x, (9, 4), mode="bicubic", antialias=True)
+        return [resized, torch.randperm(9, device="cuda"), x[0, 0].multinomial(3),
+                x[0, 1].multinomial(9, True), torch.randint(2**40, (5,), device="cuda"),
+                torch.tril_indices(4, 5, 1, device="cuda")]  # fmt: skip
+
+    torch.manual_seed(1)
+    want = run(x)
+    torch.manual_seed(1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = run(x)
+    graph.replay()
+    assert all(a.equal(b) for a, b in zip(found, want))
 
 
 @pytest.mark.device
@@ -89,4 +100,4 @@ def test_what_went_through_the_host_is_noted():
     x = torch.tensor(np.diag([1.0, 2.0])).cuda()
     torch.linalg.eigvals(x)
     torch.linalg.inv(x.to(torch.complex128))
-    assert by_host.via_host == {"linalg.eigvals", "linalg.inv_ex (complex)"}
+    assert by_host.via_host == {"linalg.eigvals"}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,10 @@ def run(*arguments, cwd=None, **environment):
 @pytest.fixture(scope="session")
 def report():
     """The report of this machine, as JSON, with a setting that does not exist."""
-    done = run("doctor", "--json", TRITORCH_SIMULATE_CUDA="1", TRITORCH_SIMULATE_CUDO="1")
+    done = run(
+        "doctor", "--json", "--distributed", TRITORCH_SIMULATE_CUDA="1",
+        TRITORCH_SIMULATE_CUDO="1", TRITORCH_JOB_SECRET="hidden", GLOO_SOCKET_IFNAME="lo,absent0",
+    )  # fmt: skip
     return done.returncode, json.loads(done.stdout)
 
 
@@ -48,6 +52,16 @@ def test_reports_what_is_installed(report):
     assert entry(report, "Installed", "extension")["detail"] == tritorch._C.__file__
     for name in ("CPU", "simulated device"):
         assert entry(report, "What works", name)["status"] == OK, name
+
+
+def test_reports_what_stands_between_processes(report):
+    assert "lo 127.0.0.1" in entry(report, "Distributed", "interfaces")["detail"]
+    named = entry(report, "Distributed", "GLOO_SOCKET_IFNAME")
+    assert named["status"] == WARN and "no interface absent0" in named["detail"]
+    assert entry(report, "Distributed", "NCCL")["detail"] == "the simulated device's"
+    tried = entry(report, "Distributed", "gloo, TCP")
+    assert tried["status"] == OK and re.search(r"16 MiB \d+\.\d GB/s", tried["detail"])
+    assert "hidden" not in json.dumps(report[1])
 
 
 def test_unknown_setting_is_named_with_the_nearest_known(report):

@@ -25,6 +25,7 @@ _REASONS = {
     "item": "Tensor.item()",
     "bool": "Data-dependent branching: a tensor's truth",
     "graph_break": "Call to `torch._dynamo.graph_break()`",
+    "look": "The history or memory of a tensor that waits for its values is looked at",
     "disabled": "Call of a `torch.compiler.disable()`d function",
 }
 

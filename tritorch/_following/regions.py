@@ -398,4 +398,14 @@ def _is_described(op: Any, tensors: Any, params: Any) -> bool:
     return True
 
 
-_C.set_following_handlers(_learn, describe, ambient.number, plans.first)
+def _looked(region: Any) -> None:
+    """Is told when something looks at a tensor that waits: its history, its memory."""
+    boundaries = region.follower.boundaries
+    place = users_place()
+    if region.here not in boundaries or region.follower.options.fullgraph:
+        boundaries.add(region.here)
+        _tell_of_break(region, "look: a tensor waits for its values", place)
+
+
+HANDLERS = _learn, describe, ambient.number, plans.first, _looked
+_C.set_following_handlers(*HANDLERS)

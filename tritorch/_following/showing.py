@@ -18,6 +18,11 @@ log = getArtifactLogger("torch._inductor.graph", "plan")
 output = getArtifactLogger("torch._inductor.graph", "output_code")
 
 
+def is_shown() -> bool:
+    """Whether somebody looks at the source of kernels, each time that one is written."""
+    return output.isEnabledFor(logging.DEBUG)
+
+
 def wrote(kernel: Any, source: str, places: Sequence[tuple[str, Any]]) -> None:
     """Takes down for what a kernel is written, and shows its source for TORCH_LOGS=output_code.
 
@@ -29,7 +34,7 @@ def wrote(kernel: Any, source: str, places: Sequence[tuple[str, Any]]) -> None:
         f"\n# For {', '.join(dict.fromkeys(found))}: {place}" for place, found in lines.items()
     )
     origins.setdefault(source, text + "\n")
-    if output.isEnabledFor(logging.DEBUG):
+    if is_shown():
         size = f"{kernel.bytes() / 1e6:.3f} MB read and written"
         output.debug("KERNEL %s: %s\n%s%s", kernel.name, size, source, text)
 

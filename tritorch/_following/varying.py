@@ -91,6 +91,8 @@ class Varying:
 
 def varying(tape: Tape, other: Tape, path: Path) -> Varying:
     """What is open in a tape, as another one of the same calls says, that was made with symbols."""
+    if not path.symbols:
+        return Varying([{} for _ in tape.notes])
     places = places_of(path.symbols)
     found = Varying()
     pairs = [(number, twin) for twin, number in other.stands_for.items()]

@@ -292,7 +292,10 @@ def dot_scaled(
 
 def reduced(ufunc: Any, x: Array, axis: int) -> Array:
     if is_narrow(x.dtype):
-        return ufunc.reduce(x.astype(_F32), axis=axis).astype(x.dtype)
+        return reduced(ufunc, x.astype(_F32), axis).astype(x.dtype)
+    if ufunc is np.add and x.dtype.kind == "f" and axis < x.ndim - 1:
+        # NumPy adds up one after the other here; threads and warps do as a tree.
+        return reduced_by(lambda a, b: (a + b,), (x,), axis)[0]
     return ufunc.reduce(x, axis=axis, dtype=x.dtype)
 
 

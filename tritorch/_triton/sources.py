@@ -46,6 +46,31 @@ def defines(family: str, name: str) -> bool:
     return f"\ndef {name}(" in _text(family)
 
 
+@functools.cache
+def _imports(family: str) -> tuple[tuple[str, frozenset[str] | None], ...]:
+    """The files that a kernel file imports from, and which names: None for all."""
+    pattern = r"^from \.(\w+) import (\([^)]*\)|[^\n#]*)"
+    found = re.findall(pattern, _text(family), re.MULTILINE)
+    return tuple(
+        (other, None if names.strip() == "*" else frozenset(re.findall(r"\w+", names)))
+        for other, names in found
+    )
+
+
+@functools.cache
+def definition(family: str, name: str) -> tuple[str, str] | None:
+    """The text of a function as a kernel file knows it, and the file that defines it."""
+    found = re.search(rf"^def {re.escape(name)}\(.*?(?=\n\n\n|\Z)", _text(family), re.M | re.S)
+    if found is not None:
+        return family, found[0]
+    for other, names in reversed(_imports(family)):
+        if names is None or name in names:
+            known = definition(other, name)
+            if known is not None:
+                return known
+    return None
+
+
 def parameters(family: str, name: str) -> Parameters | None:
     """Of a jit function with a plain decorator; None if it has another or is made elsewhere."""
     return _parameters_in(_text(family), name)

@@ -41,7 +41,9 @@ def cast(value: Any, dtype: Dtype, device: str) -> Any:
     if isinstance(value, Tensor):
         if value.dtype is dtype or not _eligible(value, device):
             return value
-        if not (state.caches and value._leaf and dtype is state.dtypes[device]):
+        # Of a tensor that waits for its values, `_leaf` would have them computed.
+        leaf = value.requires_grad and value.is_leaf
+        if not (state.caches and leaf and dtype is state.dtypes[device]):
             return value.to(dtype)
         # A cast that was made without a graph must not serve where one is wanted.
         key = (id(value), dtype, _C.is_grad_enabled())

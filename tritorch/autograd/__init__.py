@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -394,3 +395,10 @@ class Variable(metaclass=_VariableMeta):
 
 Variable.__module__ = "tritorch.autograd.variable"
 variable.Variable = Variable  # type: ignore[attr-defined]
+
+
+def __getattr__(name: str) -> object:
+    """Modules that are imported when they are first asked for."""
+    if name in ("profiler", "profiler_util"):
+        return importlib.import_module(f"tritorch.autograd.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

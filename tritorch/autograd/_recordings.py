@@ -307,12 +307,13 @@ class Recording:
                 sequence_nr=int(sequence) if kind in _PLACED else -1,
                 fwd_thread=forward.get(int(sequence), place) if kind == profiling.NODE else None,
                 is_user_annotation=kind == profiling.ANNOTATION,
+                is_async=kind == profiling.WORK,
                 flops=self._flops(name, call) if kind == profiling.OP else 0,
             )  # fmt: skip
             if kind == profiling.MEMORY:
                 event.sequence_nr = -1
                 vars(event)[field_name] = int(sequence)
-            else:
+            elif kind != profiling.WORK:
                 if kind == profiling.LAUNCH:
                     launches[thread.id, number] = open_ones[-1] if open_ones else event
                 open_ones.append(event)

@@ -23,7 +23,7 @@ from tritorch.core import profiling
 _CATEGORIES = {
     profiling.OP: "cpu_op", profiling.ANNOTATION: "user_annotation", profiling.NODE: "cpu_op",
     profiling.MODULE: "python_function", profiling.LAUNCH: "cuda_runtime",
-    profiling.WAIT: "cuda_runtime",
+    profiling.WAIT: "cuda_runtime", profiling.WORK: "user_annotation",
 }  # fmt: skip
 
 

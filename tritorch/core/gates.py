@@ -51,6 +51,17 @@ UNGATED = frozenset(
 )  # fmt: skip
 
 
+class Computed(property):
+    """A property of Tensor that operators compute: its calls come to a gate, as a method's do."""
+
+
+def _publish_computed(name: str, given: Computed) -> None:
+    gate = Gate(given.fget, "__get__", f"Tensor.{name}.__get__", "tritorch")
+    published = property(gate, given.fset, given.fdel, given.__doc__)
+    gate.shown = published.__get__
+    setattr(Tensor, name, published)
+
+
 def publish_methods() -> None:
     """Puts every method of Tensor behind a gate; called when all are attached.
 
@@ -72,6 +83,8 @@ def publish_methods() -> None:
         setattr(Tensor, name, gate)
     GATES["tritorch.Tensor"] = gates
     for name, value in list(vars(Tensor).items()):
+        if type(value) is Computed:
+            _publish_computed(name, value)
         if type(value) is property and _C.Property.answers(name):
             setattr(Tensor, name, _C.Property(name, value))
 

@@ -14,7 +14,7 @@ from tritorch import _C
 events = _C._profiling
 
 # What an event is: the order of `Kind` in src/profiling/events.h.
-OP, ANNOTATION, NODE, MODULE, MEMORY, LAUNCH, WAIT, ROLE = range(8)
+OP, ANNOTATION, NODE, MODULE, MEMORY, LAUNCH, WAIT, WORK, ROLE = range(9)
 # What memory is marked to be for.
 PARAMETER, GRADIENT, OPTIMIZER_STATE = range(3)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections import namedtuple
 from collections.abc import Callable
@@ -151,6 +152,8 @@ def is_backend_available(backend: str) -> bool:
         from tritorch.distributed.backends import nccl
 
         return nccl.is_available()
+    if name == Backend.MPI:
+        return importlib.util.find_spec("mpi4py") is not None
     return name in ("gloo", "fake", "threaded") or name.upper() in Backend._plugins
 
 

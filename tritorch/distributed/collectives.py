@@ -396,6 +396,4 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
         )
         timeout = timedelta(seconds=timeout)
     _check_valid_timeout(timeout)
-    from tritorch.distributed.monitored import monitored
-
-    return monitored(_group_or_default_group(group), timeout, wait_all_ranks)
+    return _group_or_default_group(group).monitored_barrier(timeout, wait_all_ranks)

@@ -167,8 +167,8 @@ def is_gloo_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """False."""
-    return False
+    """Whether mpi4py is installed, by which the backend mpi calls MPI."""
+    return is_backend_available("mpi")
 
 
 def is_ucc_available() -> bool:

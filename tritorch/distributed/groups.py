@@ -260,10 +260,15 @@ def split_group(
             )
         if len(set(part)) != len(part):
             raise ValueError("the split group cannot have duplicate ranks")
-    mine = next((sorted(part) for part in split_ranks if parent.rank() in part), None)
-    if mine is None:
-        return None
-    return new_group(
-        [members[i] for i in mine], timeout, backend or get_backend(parent), pg_options,
-        use_local_synchronization=True, group_desc=group_desc, sort_ranks=False,
-    )  # fmt: skip
+    color = next((i for i, part in enumerate(split_ranks) if parent.rank() in part), -1)
+    mine = sorted(split_ranks[color]) if color >= 0 else []
+    made = None
+    if mine:
+        made = new_group(
+            [members[i] for i in mine], timeout, backend or get_backend(parent), pg_options,
+            use_local_synchronization=True, group_desc=group_desc, sort_ranks=False,
+        )  # fmt: skip
+    for device, each in parent._backends.items():
+        if getattr(each, "supports_splitting", False):
+            each.split(None if made is None else made._backends.get(device), color, parent.rank())
+    return made

@@ -8,11 +8,16 @@ has PyTorch's methods instead, gets the call as it came.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from tritorch.core import profiling
 from tritorch.core.device import device as Device
+from tritorch.core.profiling import events
 from tritorch.distributed.backends.interface import Backend, Call
+from tritorch.distributed.constants import default_pg_timeout
+from tritorch.distributed.monitored import monitored
 from tritorch.distributed.reduce_op import (
     AllgatherOptions,
     AllreduceOptions,
@@ -25,8 +30,10 @@ from tritorch.distributed.reduce_op import (
     ScatterOptions,
     as_type,
 )
+from tritorch.distributed.sparse_sums import all_reduce_sparse
 from tritorch.distributed.stores import Store
 from tritorch.distributed.work import Work, WorkList
+from tritorch.ops.memory import view_as_real
 
 __all__ = ["ProcessGroup"]
 
@@ -75,6 +82,14 @@ def _split(tensor: Any, sizes: list[int], count: int, what: str) -> list[Any]:
     if sum(sizes) != rows:
         raise ValueError(f"Split sizes doesn't match total dim 0 size: {what}")
     return list(tensor.detach().split(sizes))
+
+
+def _event(backend: Backend, what: str, calls: Sequence[Call]) -> Any:
+    """A profile's event of what begins here: it ends with its work, whatever its thread does.
+    Complex numbers travel as pairs, and are shown so."""
+    tensors = [each for call in calls for each in call.inputs or call.outputs]
+    shown = tuple(view_as_real(each) if each.is_complex() else each for each in tensors)
+    return events.begin(profiling.WORK, f"{backend.name()}:{what}", -1, shown)
 
 
 class ProcessGroup:
@@ -208,6 +223,7 @@ class ProcessGroup:
         backend = self._of(call.outputs or call.inputs)
         if not isinstance(backend, Backend):
             return getattr(backend, method)(*arguments, opts)
+        event = _event(backend, call.kind, calls) if events.enabled() else None
         works = []
         for each in calls:
             # The default of the options is none of the caller's.
@@ -216,6 +232,8 @@ class ProcessGroup:
             each.wait = not opts.asyncOp and self._coalescing is None
             works.append(backend.run(each))
         work = works[0] if len(works) == 1 else WorkList(works)
+        if event is not None:
+            work._once_over(lambda: events.end(event))
         if self._coalescing is not None:
             self._coalescing.append(work)
         return work
@@ -230,6 +248,8 @@ class ProcessGroup:
     def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Work:
         opts = _with(_reducing(opts, AllreduceOptions), timeout)
         tensors = tensors if isinstance(tensors, list) else [tensors]
+        if tensors and tensors[0].is_sparse and isinstance(self._of(tensors), Backend):
+            return WorkList([all_reduce_sparse(self, each, opts) for each in tensors])
         op, factor = as_type(opts.reduceOp)
         calls = [Call("all_reduce", [each], [each], op, factor) for each in tensors]
         return self._run("allreduce", (tensors,), opts, *calls)
@@ -368,27 +388,37 @@ class ProcessGroup:
         opts = _with(opts or BarrierOptions(), timeout)
         return self._run("barrier", (), opts, Call("barrier", [], []))
 
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        timeout = default_pg_timeout if timeout is None else timeout
+        monitored(self._any(), timeout, wait_all_ranks)
+
     # -- messages -------------------------------------------------------------------------------
 
     def send(self, tensors: list[Any], dstRank: int, tag: int) -> Work:
         backend = self._of(tensors)
         if not isinstance(backend, Backend):
             return backend.send(tensors, dstRank, tag)
-        return self._noted(backend.send(tensors[0], dstRank, tag))
+        return self._message("send", backend.send, tensors[0], dstRank, tag)
 
     def recv(self, tensors: list[Any], srcRank: int, tag: int) -> Work:
         backend = self._of(tensors)
         if not isinstance(backend, Backend):
             return backend.recv(tensors, srcRank, tag)
-        return self._noted(backend.receive(tensors[0], srcRank, tag))
+        return self._message("recv", backend.receive, tensors[0], srcRank, tag)
 
     def recv_anysource(self, tensors: list[Any], tag: int) -> Work:
         backend = self._of(tensors)
         if not isinstance(backend, Backend):
             return backend.recv_anysource(tensors, tag)
-        return self._noted(backend.receive(tensors[0], None, tag))
+        return self._message("recvAnySource", backend.receive, tensors[0], None, tag)
 
-    def _noted(self, work: Work) -> Work:
+    def _message(self, what: str, begin: Any, tensor: Any, peer: int | None, tag: int) -> Work:
+        event = None
+        if events.enabled():
+            event = _event(begin.__self__, what, [Call(what, [tensor], [])])
+        work = begin(tensor, peer, tag)
+        if event is not None:
+            work._once_over(lambda: events.end(event))
         if self._coalescing is not None:
             self._coalescing.append(work)
         return work

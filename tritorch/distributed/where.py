@@ -22,12 +22,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tritorch.distributed.backends.interface import Call
+from tritorch.distributed.constants import DistBackendError
+from tritorch.distributed.reduce_op import RedOpType
 from tritorch.distributed.stores import Store
 
 __all__ = ["Record", "Ring", "Watchdog", "named"]
 
 _PACKAGE = str(Path(__file__).parent.parent)
 _KEPT = 64
+_TOLD = 8  # of them to others, when something fails
+_ROOTED = {"broadcast", "reduce", "gather", "scatter"}
 # How long a failing member waits for what the others have to say.
 _PATIENCE = 2.0
 
@@ -46,12 +51,14 @@ def named(name: str) -> Iterator[None]:
 
 
 class Record:
-    """One call: the count of collectives of its group, what, with which tensors, and where."""
+    """One call: the count of collectives of its group (0: it is none), what, with which tensors,
+    and where."""
 
-    __slots__ = ("line", "path", "sequence", "tensors", "what")
+    __slots__ = ("how", "line", "path", "sequence", "tensors", "what")
 
-    def __init__(self, sequence: int, what: str, tensors: list[Any]) -> None:
+    def __init__(self, sequence: int, what: str, tensors: list[Any], how: Any = ()) -> None:
         name = _names.get()
+        self.how = how
         self.sequence, self.what = sequence, f"{what} [{name}]" if name else what
         self.tensors = [(tuple(t.shape), t.dtype.name) for t in tensors[:2]]
         frame = sys._getframe(2)
@@ -59,13 +66,19 @@ class Record:
             frame = frame.f_back
         self.path, self.line = frame.f_code.co_filename, frame.f_lineno
 
+    def call(self) -> str:
+        """What was called, without the line."""
+        tensors = ", ".join([f"{kind}{list(shape)}" for shape, kind in self.tensors] + [*self.how])
+        number = f" #{self.sequence}" if self.sequence else ""
+        return f"{self.what}{number}{f' ({tensors})' if tensors else ''}"
+
+    def line_of_program(self) -> str:
+        """The file's name and the line."""
+        return f"{Path(self.path).name}:{self.line}"
+
     def describe(self) -> str:
         """The call as an error names it, without its group."""
-        tensors = ", ".join(f"{kind}{list(shape)}" for shape, kind in self.tensors)
-        return (
-            f"{self.what} #{self.sequence}"
-            f"{f' ({tensors})' if tensors else ''}, {Path(self.path).name}:{self.line}"
-        )
+        return f"{self.call()}, {self.line_of_program()}"
 
 
 class Ring:
@@ -78,17 +91,29 @@ class Ring:
         self.ranks: list[int] = list(range(size))  # of the world, by rank in the group
         self.published = False
         self.failed: dict[int, dict[str, Any]] | None = None
+        self.kind = ""  # of the failure, as this member knows it
 
-    def add(self, what: str, tensors: list[Any]) -> int:
+    def add(self, call: Call) -> int:
         """Notes a collective, and gives its number."""
         self.sequence += 1
-        self.records.append(Record(self.sequence, what, tensors))
+        how: tuple[str, ...] = ()
+        if call.kind in _ROOTED:
+            how = (f"root {self.ranks[call.root]}",)
+        if call.op is not RedOpType.SUM:
+            how += (call.op.name,)
+        tensors = call.outputs[:1] or call.inputs[:1]
+        self.records.append(Record(self.sequence, call.kind, tensors, how))
         return self.sequence
 
     def place(self, waits: bool) -> dict[str, Any]:
-        """Where this member is, for others."""
+        """Where this member is, and was, for others."""
         last = self.records[-1].describe() if self.records else ""
-        return {"rank": self.rank, "last": last, "waits": waits}
+        recent = [
+            (each.sequence, each.call(), each.line_of_program())
+            for each in list(self.records)[-_TOLD:]
+        ]
+        return {"rank": self.rank, "last": last, "waits": waits, "kind": self.kind,
+                "recent": recent}  # fmt: skip
 
     def publish(self, waits: bool) -> None:
         """Says it to the others, once."""
@@ -135,11 +160,53 @@ class Ring:
             else:
                 text = f"last called {said['last']}, and waits for nothing"
             places.setdefault(text, []).append(self.ranks[rank])
-        order = sorted(places.items(), key=lambda item: (len(item[1]), item[1]))
-        return "; ".join(
-            f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}: {text}"
-            for text, ranks in order
+        return _listed(places)
+
+    def difference(self) -> str:
+        """The first call that was not the same at all members, if it lies before where they are:
+        who sends over TCP does not hear that a receiver had called something else."""
+        found = self.gather()
+        if all(each.get("kind") != "mismatch" for each in found.values()):
+            return ""
+        calls: dict[int, dict[int, tuple[str, str]]] = {}
+        for rank, said in found.items():
+            for sequence, call, line in said.get("recent", ()):
+                calls.setdefault(sequence, {})[rank] = call, line
+        for sequence in sorted(calls):
+            places: dict[str, list[int]] = {}
+            for rank, (call, line) in sorted(calls[sequence].items()):
+                places.setdefault(f"{call}, {line}", []).append(self.ranks[rank])
+            if len({call for call, _ in calls[sequence].values()}) > 1:
+                last = max(calls) == sequence
+                return "" if last else f". They differ from #{sequence} on: {_listed(places)}"
+        return ""
+
+    def error(self, failure: tuple[str, str, list[int]]) -> DistBackendError:
+        """The error of a failed collective: what kind of failure, what is known of it, and who of
+        the group was waited for."""
+        kind, message, absent = failure
+        self.kind = self.kind or kind
+        what = {
+            "mismatch": "Collectives do not match",
+            "timeout": "Timed out",
+            "lost": "A rank is gone, or has failed",
+        }.get(kind, "A collective failed")
+        if self.size == 1 or kind == "backend":
+            return DistBackendError(f"{what}: {message}")
+        names = ", ".join(str(self.ranks[rank]) for rank in absent)
+        waited = f" (waited for rank {names})" if kind == "timeout" and absent else ""
+        return DistBackendError(
+            f"{what} in group {self.group}: {message}{waited}. {self.report()}{self.difference()}"
         )
+
+
+def _listed(places: dict[str, list[int]]) -> str:
+    """Members by what is said of them, the fewest first."""
+    order = sorted(places.items(), key=lambda item: (len(item[1]), item[1]))
+    return "; ".join(
+        f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}: {text}"
+        for text, ranks in order
+    )
 
 
 class Watchdog:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -57,6 +58,10 @@ class Work:
     def get_future(self) -> Future[Any]:
         """A future of what `result` gives."""
         raise NotImplementedError
+
+    def _once_over(self, function: Callable[[], None]) -> None:
+        """Calls the function when the host's part is over."""
+        function()
 
 
 class TaskWork(Work):
@@ -129,6 +134,9 @@ class TaskWork(Work):
         self._task.then(complete)
         return future
 
+    def _once_over(self, function: Callable[[], None]) -> None:
+        self._task.then(function)
+
 
 class DoneWork(Work):
     """A work that was over when it was made."""
@@ -186,3 +194,13 @@ class WorkList(Work):
         return collect_all(futures).then(
             lambda done: [tensor for each in done.value() for tensor in each.value()]
         )
+
+    def _once_over(self, function: Callable[[], None]) -> None:
+        over = itertools.count(1)
+
+        def one_more() -> None:
+            if next(over) == len(self._works):
+                function()
+
+        for work in self._works:
+            work._once_over(one_more)

@@ -173,6 +173,8 @@ def init_process_group(
             store = FakeStore()
             world_size = 1 if world_size == -1 else world_size
             rank = max(rank, 0)
+        elif init_method is None and (world_size, rank) == (-1, -1) and _named(name, Backend.MPI):
+            store, rank, world_size = _mpi().meet(timeout)
         elif _alone(init_method, rank, world_size):
             store, rank, world_size = HashStore(), 0, 1
         else:
@@ -187,6 +189,18 @@ def init_process_group(
     _world.default_pg = pg
     if os.environ.get("TORCH_DIST_INIT_BARRIER") == "1":
         pg.barrier().wait()
+
+
+def _named(name: str, backend: str) -> bool:
+    """Whether a group's backend is that one, or that one for a device."""
+    return any(each.rpartition(":")[2] == backend for each in name.split(","))
+
+
+def _mpi() -> Any:
+    """The module of the backend mpi, which starts MPI when it is used: nobody else asks for it."""
+    from tritorch.distributed.backends import mpi
+
+    return mpi
 
 
 def _next_name() -> str:
@@ -209,6 +223,8 @@ def _make_backend(
         return ProcessGroupGloo(store, rank, size, timeout)
     if name == Backend.NCCL:
         return ProcessGroupNCCL(store, rank, size, timeout, options)
+    if name == Backend.MPI:
+        return _mpi().ProcessGroupMPI(store, rank, size, timeout, ranks)
     if name == Backend.FAKE:
         return FakeProcessGroup(rank, size)
     if name == Backend.THREADED:
@@ -216,7 +232,7 @@ def _make_backend(
     if name in Backend.backend_list:
         raise RuntimeError(
             f"Distributed package doesn't have {name.upper()} built in: there are gloo (also for "
-            "tensors of a GPU, through the host), threaded and fake"
+            "tensors of a GPU, through the host), nccl, mpi, threaded and fake"
         )
     raise ValueError(f"Unknown c10d backend type {name.upper()}")
 

@@ -201,19 +201,13 @@ def _backward(
     delta = _C.empty(lse.shape, lse.dtype, q.device_index)
     call = _Call(q, k, v, mask, window, scale, drop, starts, (g,))
     call.constants["WIDE"] |= reach(out.shape, out.strides) > INT32_MAX
-    n_rows, block = lse.numel(), max(2048 // call.v_width, 1)
-    kernel("attention", "attention_delta")(
-        (-(-n_rows // block),), g, out, delta, n_rows, q.shape[2], q.shape[1], v.shape[3],
-        g.strides, out.strides, COMPUTE=call.constants["COMPUTE"], WIDE=call.constants["WIDE"],
-        BLOCK_M=block, BLOCK_V=call.v_width, num_warps=4,
-    )  # fmt: skip
     strides = (g.strides, q.strides, k.strides, v.strides)
     m, n, constants = call.blocks("dq")
     kernel("attention", "attention_dq")(
         (call.sequences * call.heads * -(-call.q_len // m),), call.tiles(g, m, call.v_width),
         call.tiles(q, m, call.width), call.tiles(k, n, call.width), call.tiles(v, n, call.v_width),
-        call.mask, lse, delta, dq, *call.starts, *call.sizes, *strides, dq.strides, lse.strides,
-        *call.rest, **constants,
+        out, call.mask, lse, delta, dq, *call.starts, *call.sizes, *strides, out.strides,
+        dq.strides, lse.strides, *call.rest, **constants,
     )  # fmt: skip
     m, n, constants = call.blocks("dkdv")
     kernel("attention", "attention_dkdv")(

@@ -176,7 +176,7 @@ def _product(
         strides = contiguous_strides if x.is_contiguous() else last_strides
         return out.as_strided(shape, strides(shape))
     planes = x.as_strided((n, c, pixels), (c * pixels, pixels, 1))
-    turned = None if then is None or n > 1 else Then(then.swapped, then.function, then.arrays)
+    turned = None if then is None or n > 1 else then.transposed()
     addend = None if bias is None else bias.unsqueeze(1)
     ending = PLAIN if bias is None and turned is None else Ending(addend, then=turned)
     w = w.unsqueeze(0).expand(n, n_out, c)

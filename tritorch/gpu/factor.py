@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
-from tritorch.core.dtype import dtype, int32
-from tritorch.gpu.by_host import through_host
-from tritorch.gpu.layout import float_bits
-from tritorch.gpu.matmul import Ending, product
+from tritorch.core.dtype import dtype, float32, int32
+from tritorch.gpu import pointwise, shaping
+from tritorch.gpu.matmul import Ending, parts, product
 
 Array = _C.Array
 WIDTH = 32  # columns of a panel
-SMALL = 128  # columns that one program makes orthogonal
-_SWEEPS = 20  # of rotations at most; 6 to 10 are made
+TALL = 256  # rows from which a panel's reflections are products with what lies beside it
 
 
-def of_reals(path: str, on_host: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A function of real matrices, with the host's for complex ones, for which there are no kernels
-    yet."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def run(*args: Any) -> Any:
-            if any(type(x) is Array and x.dtype.is_complex for x in args):
-                return through_host(f"{path} (complex)", _C.Quiet(on_host))(*args)
-            return function(*args)
-
-        return run
-
-    return decorate
+def adjoint(x: Array) -> Array:
+    """The transposed matrices, conjugated."""
+    turned = x.transpose(-2, -1)
+    if not x.dtype.is_complex:
+        return turned
+    return pointwise.call("conj_physical", (turned,), x.dtype, x.dtype, None)
 
 
 def stack(x: Array) -> Array:
@@ -47,8 +33,37 @@ def _power(n: int, most: int) -> int:
     return min(1 << max(n - 1, 0).bit_length(), most)
 
 
-def _tiles(n_rows: int) -> dict[str, int]:
-    return {"BLOCK_ROWS": max(_power(n_rows, 64), 16), "BLOCK": max(_power(n_rows, 1024), 16)}
+def flat(x: Array) -> Array:
+    """Matrices with one batch dim."""
+    return x.reshape((math.prod(x.shape[:-2]), *x.shape[-2:]))
+
+
+def of_type(kind: dtype) -> dict[str, bool]:
+    """What kernels are told of their numbers."""
+    return {"PAIR": kind.is_complex}
+
+
+def _panel(n_rows: int, kind: dtype) -> dict[str, Any]:
+    """Constants of the programs that factor a panel; they may have registers for all of a tile."""
+    options = {} if kind is float32 else {"maxnreg": 192}
+    return {"WIDTH": WIDTH, **of_type(kind), **_tiles(n_rows, kind), "num_warps": 4, **options}
+
+
+def reals(x: Array) -> Array:
+    """An array as kernels take it: complex numbers as pairs; strides still count numbers."""
+    return parts(x) if x.dtype.is_complex else x
+
+
+def diagonal_part(a: Array, part: int = 0) -> Array:
+    """The real (or imaginary) parts of the diagonals of a dense stack."""
+    (count, n, _), x = a.shape, reals(a)
+    step = 2 if a.dtype.is_complex else 1
+    return x.as_strided((count, n), (step * n * n, step * (n + 1)), part)
+
+
+def _tiles(n_rows: int, kind: dtype) -> dict[str, int]:
+    most = 32 if kind.is_complex else 64
+    return {"BLOCK_ROWS": max(_power(n_rows, most), 16), "BLOCK": max(_power(n_rows, 1024), 16)}
 
 
 def zero_info(x: Array) -> Array:
@@ -58,7 +73,9 @@ def zero_info(x: Array) -> Array:
 
 def subtract_product(c: Array, a: Array, b: Array) -> None:
     """c -= a b, in the full precision of its type."""
-    if c.numel():
+    if c.dtype.is_complex and c.numel():
+        pointwise.call("sub", (c, product(a, b, c.dtype)), c.dtype, c.dtype, c)
+    elif c.numel():
         product(a, b, c.dtype, Ending(c, alpha=-1.0), out=c, how="ieee")
 
 
@@ -69,9 +86,8 @@ def lu(x: Array) -> tuple[Array, Array]:
     for start in range(0, k, WIDTH) if count else ():
         end = min(start + WIDTH, k)
         kernel("factor", "lu_panel")(
-            (count,), x, pivots, info, m, n, k, start, end, WIDTH=WIDTH, **_tiles(m - start),
-            num_warps=4,
-        )  # fmt: skip
+            (count,), reals(x), pivots, info, m, n, k, start, end, **_panel(m - start, x.dtype)
+        )
         solve_rows(x[:, start:end, start:end], x[:, start:end, end:], False, True)
         subtract_product(x[:, end:, end:], x[:, end:, start:end], x[:, start:end, end:])
     return pivots, info
@@ -84,25 +100,58 @@ def cholesky(x: Array) -> Array:
     for start in range(0, n, WIDTH) if count else ():
         end = min(start + WIDTH, n)
         kernel("factor", "cholesky_panel")(
-            (count,), x, info, n, start, end, WIDTH=WIDTH,
-            BLOCK_ROWS=_tiles(n - start)["BLOCK_ROWS"], num_warps=4,
-        )  # fmt: skip
+            (count,), reals(x), info, n, start, end, **_panel(n - start, x.dtype)
+        )
         below = x[:, end:, start:end]
-        subtract_product(x[:, end:, end:], below, below.transpose(1, 2))
+        subtract_product(x[:, end:, end:], below, adjoint(below))
     return info
 
 
-def qr(x: Array) -> Array:
-    """Factors a stack in place: the factors of Householder's reflections."""
+class Reflections(NamedTuple):
+    """Some columns' reflections as one, 1 - V T V^H, of the rows from `start` on."""
+
+    start: int
+    v: Array
+    t: Array
+
+    def apply(self, c: Array, adjoint_too: bool) -> None:
+        """c, from that row on, times it, or its adjoint."""
+        rows = product(adjoint(self.v), c, c.dtype, how="ieee")
+        t = adjoint(self.t) if adjoint_too else self.t
+        subtract_product(c, self.v, product(t, rows, c.dtype, how="ieee"))
+
+
+def _joined(x: Array, tau: Array, start: int, end: int) -> Reflections:
+    """A factored panel's reflections."""
+    (count, m, _), size, device = x.shape, end - start, x.device_index
+    v = shaping.tril(x[:, start:, start:end], -1)
+    v.as_strided((count, size), ((m - start) * size, size + 1), 0).fill_(1)
+    gram = product(adjoint(v), v, x.dtype, how="ieee")
+    t = _C.empty(gram.shape, x.dtype, device)
+    kernel("factor", "joined_reflections")(
+        (count,), reals(gram), reals(tau), reals(t), size, tau.shape[1], start,
+        **of_type(x.dtype), SIZE=WIDTH, num_warps=4,
+    )  # fmt: skip
+    return Reflections(start, v, t)
+
+
+def qr(x: Array) -> tuple[Array, list[Reflections]]:
+    """Factors a stack in place: the factors of Householder's reflections; of tall matrices also
+    each panel's as one."""
     (count, m, n), k = x.shape, min(x.shape[1:])
     tau = _C.empty((count, k), x.dtype, x.device_index)
+    joined = []
     for start in range(0, k, WIDTH) if count else ():
         end = min(start + WIDTH, k)
         kernel("factor", "reflect_panel")(
-            (count,), x, tau, m, n, k, start, end, WIDTH=WIDTH, **_tiles(m - start), num_warps=4
+            (count,), reals(x), reals(tau), m, n, k, start, end, **_panel(m - start, x.dtype)
         )
-        reflect(x, tau, x, end, start, end, False)
-    return tau
+        if m > TALL:
+            joined.append(_joined(x, tau, start, end))
+            joined[-1].apply(x[:, start:, end:], True)
+        else:
+            reflect(x, tau, x, end, start, end, False)
+    return tau, joined
 
 
 def reflect(
@@ -113,19 +162,20 @@ def reflect(
     if first_col < n and count:
         block = 16
         kernel("factor", "reflect_columns")(
-            (count, -(-(n - first_col) // block)), v, tau, c, m, v.shape[2], n, tau.shape[1],
-            first_col, start, end, BACKWARDS=backwards,
-            BLOCK_ROWS=_tiles(m - start)["BLOCK_ROWS"], BLOCK_COLS=block, num_warps=4,
+            (count, -(-(n - first_col) // block)), reals(v), reals(tau), reals(c), m, v.shape[2], n,
+            tau.shape[1], first_col, start, end, BACKWARDS=backwards, **of_type(c.dtype),
+            BLOCK_ROWS=_tiles(m - start, c.dtype)["BLOCK_ROWS"], BLOCK_COLS=block, num_warps=4,
         )  # fmt: skip
 
 
 def solve_rows(a: Array, b: Array, upper: bool, unit: bool, eye: bool = False) -> None:
     """b becomes x of a x = b (eye: the inverse of a), of triangles of few rows; any strides."""
-    (count, size, n_cols), block = b.shape, 32
+    (count, size, n_cols), block = b.shape, 16 if b.dtype.is_complex else 32
     if b.numel():
         kernel("factor", "solve_rows")(
-            (count, -(-n_cols // block)), a, b, size, n_cols, *a.strides, *b.strides, UPPER=upper,
-            UNIT=unit, EYE=eye, SIZE=max(_power(size, 64), 16), BLOCK_COLS=block, num_warps=4,
+            (count, -(-n_cols // block)), reals(a), reals(b), size, n_cols, *a.strides, *b.strides,
+            UPPER=upper, UNIT=unit, EYE=eye, **of_type(b.dtype), SIZE=max(_power(size, 64), 16),
+            BLOCK_COLS=block, num_warps=4,
         )  # fmt: skip
 
 
@@ -141,23 +191,19 @@ def solve(a: Array, b: Array, upper: bool, unit: bool) -> None:
         subtract_product(b[:, low:high], a[:, low:high, start:end], rows)
 
 
-def _sweeps(n: int, kind: dtype) -> dict[str, int]:
-    return {"BLOCK": 16, "HALF": _power((n + 1) // 2, SMALL // 2),
-            "SWEEPS": _SWEEPS, "num_warps": 4 if n <= 32 else 2 * kind.itemsize,
-            "maxnreg": 128}  # fmt: skip
-
-
-def rotate_columns(a: Array, v: Array) -> None:
-    """Makes the columns of a stack orthogonal; v is rotated with them."""
-    count, m, n = a.shape
-    if n > 1:
-        eps = float_bits(m**0.5 * float(np.finfo(a.dtype.numpy).eps))
-        kernel("jacobi", "jacobi_svd")((count,), a, v, m, n, eps, **_sweeps(n, a.dtype))
-
-
-def rotate_symmetric(a: Array, v: Array) -> None:
-    """Makes a stack of symmetric matrices diagonal; the columns of v are rotated with them."""
-    count, n, _ = a.shape
-    if n > 1:
-        eps = float_bits(float(np.finfo(a.dtype.numpy).eps))
-        kernel("jacobi", "jacobi_eigh")((count,), a, v, n, eps, **_sweeps(n, a.dtype))
+def orthogonal(x: Array, mode: str) -> tuple[Array, Array]:
+    """Q and R of matrices; mode r: Q is empty."""
+    *batch, m, n = x.shape
+    k, rows = min(m, n), m if mode == "complete" else min(m, n)
+    a = stack(x)
+    tau, joined = qr(a)
+    r = shaping.triu(a[:, :rows], 0).reshape((*batch, rows, n))
+    if mode == "r":
+        return _C.empty((0,), x.dtype, x.device_index), r
+    eye = shaping.eye(m, rows, x.dtype, x.device_index)
+    q = eye.expand((a.shape[0], m, rows)).clone()
+    for part in reversed(joined):  # columns before it are the identity's there
+        part.apply(q[:, part.start :, part.start :], False)
+    if not joined:
+        reflect(a, tau, q, 0, 0, k, True)
+    return q.reshape((*batch, m, rows)), r

@@ -189,7 +189,7 @@ def flex_delta(g: Array, out: Array) -> Array:
     n_rows, block = delta.numel(), max(2048 // width, 1)
     wide = max(reach(a.shape, a.strides) for a in (g, out)) > INT32_MAX
     if n_rows:
-        kernel("attention", "attention_delta")(
+        kernel("flex", "flex_delta")(
             (-(-n_rows // block),), g, out, delta, n_rows, q_len, heads, v_width, g.strides,
             out.strides, COMPUTE=triton_name(accumulator(out.dtype)), WIDE=wide, BLOCK_M=block,
             BLOCK_V=width, num_warps=4,

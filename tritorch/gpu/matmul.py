@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -70,14 +70,40 @@ def any_has_engine() -> bool:
     return any(has_engine(device) for device in range(_C.device_count()))
 
 
+class Sums:
+    """Sums of columns that a product's kernel leaves: of each so many rows, as its tiles have."""
+
+    def __init__(self, kinds: Sequence[dtype]) -> None:
+        self.kinds, self.parts = kinds, tuple[Array, ...]()
+
+    def make(self, shape: tuple[int, int], tile: int, device: int) -> tuple[Array, ...]:
+        """Where they are left, of a product of this shape whose tiles have so many rows."""
+        left = -(-shape[0] // tile)
+        assert left <= most_parts(shape[0])
+        self.parts = tuple(_C.empty((left, shape[1]), kind, device) for kind in self.kinds)
+        return self.parts
+
+
+def most_parts(rows: int) -> int:
+    """How many tiles lie below each other in a product of so many rows, at most, and more than
+    `_THIN` columns."""
+    return 4 if rows <= 64 else -(-rows // 64)
+
+
 class Then(NamedTuple):
     """What was written for what follows a product: a jit function of an element, its row and
-    column, which of them exist, and the kernel's `extra`; the same for the transposed product; and
-    the arrays that it reads and writes."""
+    column, which of them exist, and the kernel's `extra`; the same for the transposed product;
+    the arrays that it reads and writes, and the sums of columns that it leaves."""
 
     function: Any
     swapped: Any
     arrays: tuple[Array, ...]
+    sums: Sums | None = None
+    turned: bool = False  # the product is the transposed one
+
+    def transposed(self) -> Then:
+        """The same, of the transposed product."""
+        return Then(self.swapped, self.function, self.arrays, self.sums, not self.turned)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,15 +178,21 @@ class Ending:
             addend = addend.transpose(-1, -2)
         elif addend is not None:
             addend = addend.unsqueeze(addend.ndim)
-        then = self.then
-        if then is not None:
-            then = Then(then.swapped, then.function, then.arrays)
+        then = self.then and self.then.transposed()
         return dataclasses.replace(
             self, addend=addend, row_scale=self.col_scale, col_scale=self.row_scale, then=then
         )
 
-    def arguments(self, shape: tuple[int, ...]) -> tuple[Any, Mapping[str, Any]]:
-        """The kernels' argument `extra`, and their constants."""
+    @property
+    def leaves_sums(self) -> bool:
+        """Whether it sums columns of tiles, each of which has to be whole."""
+        return self.then is not None and self.then.sums is not None
+
+    def arguments(
+        self, shape: tuple[int, ...], tile: tuple[int, int] = (0, 0), device: int = 0
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """The kernels' argument `extra`, and their constants; tile: the rows and columns of which a
+        kernel knows all at a time."""
         if self is PLAIN:
             return None, _NOTHING
         addend, scaled = self.addend, self.row_scale is not None
@@ -176,6 +208,9 @@ class Ending:
         arrays: tuple[Array, ...] = ()
         if self.then is not None:
             constants["ACTIVATION"], arrays = self.then.function, self.then.arrays
+            if self.then.sums is not None:
+                rows, cols = shape[-2:][:: -1 if self.then.turned else 1]
+                arrays += self.then.sums.make((rows, cols), tile[self.then.turned], device)
         if addend is None and not scaled and not arrays:
             return None, constants
         any_array = next(x for x in (addend, self.row_scale, *arrays) if x is not None)
@@ -357,7 +392,9 @@ def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool, how
     else:
         target = out
     exact = kind.itemsize == 1 and not fast_sums
-    plan = choose(m, n, k, batch, kind.itemsize, processors, exact)
+    plan = choose(m, n, k, batch, kind.itemsize, processors, exact or ending.leaves_sums)
+    if ending.leaves_sums:
+        plan = plan._replace(splits=1)
     splits = plan.splits
     partial, split_stride = _partial(target, splits)
     subtiles = 2 if plan.block_n >= 128 else 1
@@ -367,7 +404,9 @@ def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool, how
     if dense(partial) == 1 and fits:
         whole = partial.as_strided((splits * batch, m, n), (m * n, n, 1)) if splits > 1 else target
         into = _C.Descriptor(whole, (1, plan.block_m, plan.block_n // subtiles))
-    extra, constants = (PLAIN if splits > 1 else ending).arguments(target.shape)
+    extra, constants = (PLAIN if splits > 1 else ending).arguments(
+        target.shape, (plan.block_m, plan.block_n // subtiles), a.device_index
+    )
     wide = _is_wide(partial) or split_stride * splits > INT32_MAX or ending.is_wide()
     a_block = (plan.block_m, plan.block_k) if a_dense == 1 else (plan.block_k, plan.block_m)
     b_block = (plan.block_k, plan.block_n) if b_dense == 1 else (plan.block_n, plan.block_k)
@@ -433,11 +472,16 @@ def _tiled(
         (how or precision.matmul) if kind is float32 else "ieee",
         is_complex, machine(a.device_index)[1],
     )  # fmt: skip
+    if ending.leaves_sums:
+        steps = max(-(-a_shape[2] // cut["BLOCK_K"]), 1)
+        grid, per = (grid[0], 1), steps * cut["BLOCK_K"]
     splits = grid[1]
     partial, split_stride = _partial(out, splits)
     if ending.is_wide() and not cut["WIDE"]:
         cut = cut | {"WIDE": True}
-    extra, constants = (PLAIN if splits > 1 else ending).arguments(out.shape[:3])
+    extra, constants = (PLAIN if splits > 1 else ending).arguments(
+        out.shape[:3], (cut["BLOCK_M"], cut["BLOCK_N"]), a.device_index
+    )
     (a_given, a_first), (b_given, b_first) = _given(a), _given(b)
     kernel("matmul", "matmul")(
         grid, a_given, b_given, partial, a_shape[1], b_shape[2], a_shape[2], per, a_strides[:3],

@@ -59,16 +59,17 @@ TMA_TILES = (
 )
 
 
-def candidates(itemsize: int, exact: bool = False) -> list[Plan]:
+def candidates(itemsize: int, small: bool = False) -> list[Plan]:
     """All cuts without splits for operands that the copy engine brings.
 
-    exact: of float8, whose products go into a second accumulator: half the tile fits registers.
+    small: half the tile fits registers, beside a second accumulator of float8's products, or what
+    sums of columns are computed of.
     """
-    most = 128 * 128 if exact else 256 * 256
+    most = 128 * 128 if small else 256 * 256
     return [
         Plan(m, n, 128 // itemsize, warps, stages)
         for m, n, warps, stages in TMA_TILES
-        if m * n <= most and (not exact or m * n // warps <= 2048)
+        if m * n <= most and (not small or m * n // warps <= 2048)
     ]
 
 
@@ -89,15 +90,15 @@ def cycles(plan: Plan, m: int, n: int, k: int, batch: int, itemsize: int, proces
 
 @functools.lru_cache(4096)
 def choose(
-    m: int, n: int, k: int, batch: int, itemsize: int, processors: int, exact: bool = False
+    m: int, n: int, k: int, batch: int, itemsize: int, processors: int, small: bool = False
 ) -> Plan:
     """The cut of a product whose operands the copy engine brings.  See Note [Choosing tiles]."""
     known = tuned().get((m, n, k, batch, itemsize, processors))
-    if known is not None and not exact:
+    if known is not None and not small:
         return known
     cuts = [
         plan._replace(splits=splits)
-        for plan in candidates(itemsize, exact)
+        for plan in candidates(itemsize, small)
         for splits in (1, 2, 3, 4, 6, 8, 12, 16)
         if splits == 1 or -(-k // plan.block_k) // splits >= _STEPS
     ]

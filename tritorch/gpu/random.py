@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch._triton.names import function
-from tritorch.core.dtype import bool_, dtype, float32, float64
+from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.core.strides import copy_strides
-from tritorch.gpu import pointwise
-from tritorch.gpu.arrays import from_numpy
+from tritorch.gpu import pointwise, reduction, scan, shaping, sorting
 from tritorch.gpu.layout import INT32_MAX, float_bits, is_dense, reach
 
 Array = _C.Array
@@ -81,14 +79,12 @@ def randint(rng: Rng, shape: Ints, dtype: dtype, low: int, high: int) -> Array:
     """Integers in [low, high)."""
     seed, offset, device = rng
     span = high - low
-    if span > 2**32:  # wider than one number: on the host, where it is rare
-        return from_numpy(_host(rng).integers(low, high, shape, np.int64), device).astype(dtype)
     out = _C.empty(shape, dtype, device)
     n = out.numel()
     if n:
         kernel("random", "integers")(
-            (-(-n // (4 * _BLOCK)),), out, n, signed(seed), offset, low, span, BLOCK=_BLOCK,
-            num_warps=4,
+            (-(-n // (4 * _BLOCK)),), out, n, signed(seed), offset, low, signed(span),
+            WIDE=span > 2**32, BLOCK=_BLOCK, num_warps=4,
         )  # fmt: skip
     return out
 
@@ -141,30 +137,34 @@ def dropout_with_mask(x: Array, p: float, seed: int, offset: int) -> tuple[Array
     )
 
 
-def _host(rng: Rng) -> np.random.Generator:
-    seed, offset, _ = rng
-    return np.random.Generator(np.random.Philox(key=seed, counter=offset))
-
-
 def randperm(rng: Rng, n: int, dtype: dtype) -> Array:
-    """0 .. n - 1 in random order; made on the host."""
-    return from_numpy(_host(rng).permutation(n).astype(dtype.numpy), rng[2])
+    """0 .. n - 1 in random order: that of random keys of 64 bits."""
+    keys = randint(rng, (n,), int64, -(2**63), 2**63 - 1)
+    return sorting.sort(keys, 0, False)[1].astype(dtype)
 
 
 def multinomial(rng: Rng, probabilities: Array, n: int, replacement: bool) -> Array:
-    """n draws from each row of weights; made on the host."""
-    weights: Any = probabilities.numpy()
-    rows = weights.reshape(-1, weights.shape[-1]).astype(np.float64)
-    random = _host(rng)
+    """n draws from each row of weights."""
+    shape = (*probabilities.shape[:-1], n)
+    n_cols = probabilities.shape[-1]
+    weights = probabilities.astype(float64).reshape((math.prod(shape[:-1]), n_cols))
+    if 0 in (*shape, n_cols):
+        return _C.empty(shape, int64, rng[2])
     if replacement:
-        edges = np.cumsum(rows, axis=1)
-        draws = random.random((rows.shape[0], n)) * edges[:, -1:]
-        out = np.zeros(draws.shape, np.int64)
-        for target, edge, draw in zip(out, edges, draws):
-            target[...] = np.searchsorted(edge, draw, "right")
-        last = rows.shape[1] - 1 - np.argmax(rows[:, ::-1] > 0, axis=1)
-        np.minimum(out, last[:, None], out=out)  # a draw may round up to the total
-    else:  # the largest of weight / exponential noise
-        keys = rows / random.standard_exponential(rows.shape)
-        out = np.argsort(-keys, axis=1, kind="stable")[:, :n]
-    return from_numpy(out.reshape(*weights.shape[:-1], n).astype(np.int64), rng[2])
+        return _by_share(rng, weights, n).reshape(shape)
+    noise = exponential(rng, weights.shape, float64, 1.0)
+    shares = pointwise.call("div", (weights, noise), float64, float64)
+    return sorting.topk(shares, n, 1, True)[1].reshape(shape)
+
+
+def _by_share(rng: Rng, weights: Array, n: int) -> Array:
+    """n places in each row's running sums."""
+    edges = scan.cumsum(weights, 1, float64)
+    drawn = uniform(rng, (weights.shape[0], n), float64, 0.0, 1.0)
+    drawn = pointwise.call("mul", (drawn, edges[:, -1:]), float64, float64)
+    found = sorting.searchsorted(edges, drawn, True)
+    places = shaping.arange(0, 1, weights.shape[1], int64, rng[2])
+    some = pointwise.call("gt", (weights, 0.0), float64, bool_)
+    last = reduction.amax(pointwise.call("where", (some, places, 0), int64, int64), (1,), True)
+    # A draw may round up to the total.
+    return pointwise.call("minimum", (found, last), int64, int64)

@@ -255,3 +255,29 @@ def eye(n: int, m: int, dtype: dtype, device: int) -> Array:
     if n and m:
         out.as_strided((min(n, m),), (m + 1,), 0).fill_(1)
     return out
+
+
+def tril_indices(row: int, col: int, offset: int, dtype: dtype, device: int) -> Array:
+    """Rows and columns of the lower triangle."""
+    return _tri_indices(row, col, offset, False, dtype, device)
+
+
+def triu_indices(row: int, col: int, offset: int, dtype: dtype, device: int) -> Array:
+    """Rows and columns of the upper triangle."""
+    return _tri_indices(row, col, offset, True, dtype, device)
+
+
+def _below(row: int, col: int, offset: int) -> int:
+    """How many elements the lower triangle has in so many rows."""
+    low = min(max(-offset, 0), row)
+    high = min(max(col - offset, low), row)
+    return (high - low) * (low + high + 1 + 2 * offset) // 2 + (row - high) * col
+
+
+def _tri_indices(row: int, col: int, offset: int, upper: bool, dtype: dtype, device: int) -> Array:
+    n = row * col - _below(row, col, offset - 1) if upper else _below(row, col, offset)
+    out = _C.empty((2, n), dtypes.int64, device)
+    if n:
+        _launch("tri_indices", n, n > INT32_MAX // 2, out, n, row, col, offset, UPPER=upper,
+                STEPS=row.bit_length())  # fmt: skip
+    return out.astype(dtype)

@@ -1,4 +1,5 @@
-"""How many threads NumPy's BLAS uses: one, while our own threads compute blocks side by side."""
+"""How many threads NumPy's BLAS uses: as many as were asked for, one while our own threads compute
+blocks side by side."""
 
 from __future__ import annotations
 
@@ -30,6 +31,18 @@ def _controls() -> tuple[Callable[[], int], Callable[[int], None]] | None:
             if hasattr(library, name.format("set")):
                 return getattr(library, name.format("get")), getattr(library, name.format("set"))
     return None
+
+
+def set_threads(n: int) -> None:
+    """How many threads products have from now on."""
+    controls = _controls()
+    if controls is None:
+        return
+    with _lock:
+        if _inside[0]:
+            _inside[1] = n
+        else:
+            controls[1](n)
 
 
 @contextmanager

@@ -212,56 +212,111 @@ def _shifted_taps(
         max(n + 2 * p, m + d * (k - 1))
         for n, p, m, d, k in zip(spatial, padding, out, dilation, kernel)
     )
-    steps = [math.prod(frame[i + 1 :]) for i in range(len(frame))]
-    shifts = [d * step for d, step in zip(dilation, steps)]
-    reach = sum(shift * (k - 1) for shift, k in zip(shifts, kernel))
-    channels, row = shape[1], steps[0]
     weights = np.ascontiguousarray(np.swapaxes(w.reshape(groups, o // groups, -1), 1, 2))
-    height = max(1, min(out[0], TAPS // max(row * weights.size // (o // groups), 1)))
-    below = dilation[0] * (kernel[0] - 1) * row  # how far a strip's taps reach beyond it
+    depth = weights.size // (o // groups)
     result = np.empty(shape, g.dtype)
     inner = (slice(None), *(slice(p, p + n) for p, n in zip(padding, spatial)))
-    filled = (slice(None), slice(None), *(slice(0, m) for m in out[1:]))
-
-    def work(low: int, high: int) -> None:
-        rows = np.zeros((o, height, *frame[1:]), g.dtype)
-        taps = np.zeros((channels * math.prod(kernel), reach + height * row + reach), g.dtype)
-        line, size = taps.strides[0], g.itemsize
-        apart = [line * math.prod(kernel[i + 1 :]) for i in range(len(kernel))]
-        shifted = as_strided(
-            taps[:, reach:],
-            (channels, *kernel, height * row + below),
-            (
-                line * math.prod(kernel),
-                *(a - shift * size for a, shift in zip(apart, shifts)),
-                size,
-            ),
+    plane, row = math.prod(frame), math.prod(frame[1:])
+    if out[0] * row * depth <= TAPS:
+        images = max(1, min(shape[0], COLUMNS // plane, TAPS // (plane * depth)))
+        work = lambda low, high: _whole_images(
+            g[low:high], result[low:high], weights, kernel, frame, dilation, images, inner
         )
-        axes = tuple(range(1, 1 + len(kernel)))
-        whole = np.zeros((channels, frame[0] * row), g.dtype)
-        reached = shifted.shape[-1]
-        part = whole[:, :reached] if height == out[0] else np.empty((channels, reached), g.dtype)
-        for image in range(low, high):
-            if height < out[0]:
-                whole.fill(0)
-            for top in range(0, out[0], height):
-                have = min(height, out[0] - top)
-                rows[filled][:, :have] = g[image, :, top : top + have]
-                rows[:, have:] = 0
-                np.matmul(
-                    weights,
-                    rows.reshape(groups, o // groups, -1),
-                    out=taps.reshape(groups, -1, taps.shape[1])[:, :, reach : reach + height * row],
-                )
-                np.add.reduce(shifted, axis=axes, out=part)
-                if height < out[0]:
-                    target = whole[:, top * row : top * row + reached]
-                    target += part[:, : target.shape[1]]
-            result[image] = whole.reshape(channels, *frame)[inner]
-
+    else:
+        images = 1
+        work = lambda low, high: _strips(
+            g[low:high], result[low:high], weights, kernel, frame, dilation, inner
+        )
     products = w.size * g.shape[0] * math.prod(out)
-    threads.blocks(shape[0], IMAGES, work, products >= PRODUCTS)
+    # Whole runs of images, so that each has as many.
+    threads.blocks(shape[0], -(-IMAGES // images) * images, work, products >= PRODUCTS)
     return result
+
+
+def _shifts(frame: Ints, dilation: Ints) -> list[int]:
+    """How far a step of each of the kernel's dims is in a flattened image."""
+    return [d * math.prod(frame[i + 1 :]) for i, d in enumerate(dilation)]
+
+
+def _tap_buffer(
+    channels: int, kernel: Ints, shifts: list[int], columns: int, more: int, kind: Any
+) -> tuple[Array, Array]:
+    """Room for what each tap adds to so many columns; and the same, each tap shifted to where it
+    adds, `more` columns longer."""
+    reach = sum(shift * (k - 1) for shift, k in zip(shifts, kernel))
+    taps = np.zeros((channels * math.prod(kernel), reach + columns + reach), kind)
+    line, size = taps.strides
+    apart = [line * math.prod(kernel[i + 1 :]) for i in range(len(kernel))]
+    shifted = as_strided(
+        taps[:, reach:],
+        (channels, *kernel, columns + more),
+        (line * math.prod(kernel), *(a - shift * size for a, shift in zip(apart, shifts)), size),
+    )
+    return taps[:, reach : reach + columns], shifted
+
+
+def _grouped(taps: Array, groups: int) -> Array:
+    """The rows of a view in groups."""
+    per, (line, size) = taps.shape[0] // groups, taps.strides
+    return as_strided(taps, (groups, per, taps.shape[1]), (line * per, line, size))
+
+
+def _whole_images(
+    g: Array, result: Array, weights: Array, kernel: Ints, frame: Ints, dilation: Ints,
+    images: int, inner: Any,
+) -> None:  # fmt: skip
+    """_shifted_taps of images that are side by side in the product: a shift from one's end reaches
+    the next one's frame, where nothing is added."""
+    (n, o, *out), channels, groups = g.shape, result.shape[1], weights.shape[0]
+    plane, row = math.prod(frame), math.prod(frame[1:])
+    rows = np.zeros((o, images, *frame), g.dtype)
+    filled = rows[(slice(None), slice(None), *(slice(0, m) for m in out))]
+    columns = (images - 1) * plane + out[0] * row  # what follows the last one's rows is zeros
+    below = dilation[0] * (kernel[0] - 1) * row
+    taps, shifted = _tap_buffer(channels, kernel, _shifts(frame, dilation), columns, below, g.dtype)
+    whole = np.zeros((channels, images * plane), g.dtype)
+    grouped = _grouped(taps, groups)
+    axes = tuple(range(1, 1 + len(kernel)))
+    source = rows.reshape(groups, o // groups, -1)[:, :, :columns]
+    for low in range(0, n, images):
+        have = min(images, n - low)
+        filled[:, :have] = np.moveaxis(g[low : low + have], 0, 1)
+        filled[:, have:] = 0
+        np.matmul(weights, source, out=grouped)
+        np.add.reduce(shifted, axis=axes, out=whole[:, : shifted.shape[-1]])
+        found = np.moveaxis(whole.reshape(channels, images, *frame), 0, 1)
+        result[low : low + have] = found[:have][(slice(None), *inner)]
+
+
+def _strips(
+    g: Array, result: Array, weights: Array, kernel: Ints, frame: Ints, dilation: Ints, inner: Any
+) -> None:
+    """_shifted_taps of one image after the other, some rows of it at a time."""
+    (n, o, *out), channels, groups = g.shape, result.shape[1], weights.shape[0]
+    row = math.prod(frame[1:])
+    height = max(1, min(out[0], TAPS // max(row * weights.size // (o // groups), 1)))
+    below = dilation[0] * (kernel[0] - 1) * row  # how far a strip's taps reach beyond it
+    rows = np.zeros((o, height, *frame[1:]), g.dtype)
+    taps, shifted = _tap_buffer(
+        channels, kernel, _shifts(frame, dilation), height * row, below, g.dtype
+    )
+    grouped = _grouped(taps, groups)
+    filled = (slice(None), slice(None), *(slice(0, m) for m in out[1:]))
+    axes = tuple(range(1, 1 + len(kernel)))
+    whole = np.zeros((channels, frame[0] * row), g.dtype)
+    reached = shifted.shape[-1]
+    part = np.empty((channels, reached), g.dtype)
+    for image in range(n):
+        whole.fill(0)
+        for top in range(0, out[0], height):
+            have = min(height, out[0] - top)
+            rows[filled][:, :have] = g[image, :, top : top + have]
+            rows[:, have:] = 0
+            np.matmul(weights, rows.reshape(groups, o // groups, -1), out=grouped)
+            np.add.reduce(shifted, axis=axes, out=part)
+            target = whole[:, top * row : top * row + reached]
+            target += part[:, : target.shape[1]]
+        result[image] = whole.reshape(channels, *frame)[inner]
 
 
 def _weight_gradient(

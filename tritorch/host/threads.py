@@ -36,13 +36,14 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(n: int) -> None:
-    """Sets how many threads large operators use."""
+    """Sets how many threads large operators and products use."""
     global _count, _pool
     if not isinstance(n, int) or isinstance(n, bool):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(n).__name__}")
     if n < 1:
         raise RuntimeError("set_num_threads expects a positive integer")
     _count, _pool = n, None
+    blas.set_threads(n)
 
 
 def _executor() -> ThreadPoolExecutor:

@@ -67,25 +67,37 @@ _linear = Operator(
 
 
 class _AsAddmm:
-    """The inputs of PyTorch's node of a layer with a bias: bias, input, the weight transposed."""
+    """The inputs of PyTorch's node of a layer with a bias: bias, input, the weight transposed.
+    Where PyTorch has several nodes, that of the result has all inputs here."""
 
     @staticmethod
-    def _applies(node: Any) -> bool:
-        return len(node._node_shape) == 2 and not node._node_absent & 0b100
+    def _biased(node: Any) -> bool:
+        return not node._node_absent & 0b100
+
+    @classmethod
+    def _applies(cls, node: Any) -> bool:
+        return len(node._node_shape) == 2 and cls._biased(node)
 
     def edges(self, node: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """For `next_functions`."""
-        return (edges[2], edges[0], edges[1]) if self._applies(node) else edges[:2]
+        if self._applies(node):
+            return edges[2], edges[0], edges[1]
+        return edges if self._biased(node) else edges[:2]
 
     def shown(self, node: Any, grads: Any) -> tuple[Any, ...]:
         """Gradients as hooks of the node see them."""
         x, w, b = grads
         w = None if w is None else w.t()
-        return (b, x, w) if self._applies(node) else (x, w)
+        if self._applies(node):
+            return b, x, w
+        return (x, w, b) if self._biased(node) else (x, w)
 
     def own(self, node: Any, grads: Any) -> tuple[Any, ...]:
         """What hooks made of them, in the record's order."""
-        b, x, w = grads if self._applies(node) else (None, *grads)
+        if self._applies(node):
+            b, x, w = grads
+        else:
+            x, w, b = grads if self._biased(node) else (*grads, None)
         return x, None if w is None else w.t(), b
 
 

@@ -12,6 +12,7 @@ from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.dtype import complex32, dtype, float16
+from tritorch.core.gates import Computed
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
@@ -248,8 +249,8 @@ def _set_part(part: Any) -> Any:
     )
 
 
-Tensor.real = property(real, _set_part(real))  # type: ignore[attr-defined]
-Tensor.imag = property(imag, _set_part(imag))  # type: ignore[attr-defined]
+Tensor.real = Computed(real, _set_part(real))  # type: ignore[attr-defined]
+Tensor.imag = Computed(imag, _set_part(imag))  # type: ignore[attr-defined]
 
 
 def _view_dtype_array(array: Any, kind: dtype) -> Any:

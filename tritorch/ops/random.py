@@ -93,11 +93,10 @@ def _sample(name: str, generator: Generator | None, device: Any, shape: Any, *re
         return _undrawn(name, device, shape, *rest)
     if device.backend == "cpu":
         return getattr(backend("cpu", "random"), name)(source.native, shape, *rest)
-    count = (
-        math.prod(shape)
-        if isinstance(shape, tuple)
-        else math.prod(getattr(shape, "shape", (shape,)))
-    )
+    sizes = shape if isinstance(shape, tuple) else tuple(getattr(shape, "shape", (shape,)))
+    count = math.prod(sizes)
+    if name == "multinomial" and rest[0] > sizes[-1]:  # it draws more than there are weights
+        count = math.prod(sizes[:-1]) * rest[0]
     seed, offset = source.draw(count)
     return getattr(backend("gpu", "random"), name)((seed, offset, device.index), shape, *rest)
 

@@ -306,7 +306,7 @@ def _tri_indices(name: str, rows: Any) -> None:
     make = lambda row, col, offset, kind: arrays.cast(np.stack(rows(row, offset, col)), kind)
     shape = lambda *values: make(*values).shape
     maker = Maker(
-        name, "row col offset kind device", _made(shape, make),
+        name, "row col offset kind device", _made(shape, make, name),
         schema=f"{name}(row, col, offset, dtype=kind, device=device)",
     )  # fmt: skip
 

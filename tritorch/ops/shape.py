@@ -14,6 +14,7 @@ from tritorch.core import arrays, defaults
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype
+from tritorch.core.gates import Computed
 from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
@@ -451,9 +452,9 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
     return adjoint(self)
 
 
-Tensor.T = property(_reversed_dims)  # type: ignore[attr-defined]
-Tensor.mT = property(_matrix_transpose)  # type: ignore[attr-defined]
-Tensor.mH = property(_matrix_adjoint)  # type: ignore[attr-defined]
+Tensor.T = Computed(_reversed_dims)  # type: ignore[attr-defined]
+Tensor.mT = Computed(_matrix_transpose)  # type: ignore[attr-defined]
+Tensor.mH = Computed(_matrix_adjoint)  # type: ignore[attr-defined]
 
 
 def _hermitian(self: Tensor) -> Tensor:
@@ -468,7 +469,7 @@ def _hermitian(self: Tensor) -> Tensor:
     )
 
 
-Tensor.H = property(_hermitian)  # type: ignore[attr-defined]
+Tensor.H = Computed(_hermitian)  # type: ignore[attr-defined]
 
 
 @public(aliases=("moveaxis",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -235,7 +236,7 @@ class FunctionSchema:
         """The results."""
         return list(self._returns)
 
-    @property
+    @functools.cached_property
     def is_mutable(self) -> bool:
         """Whether it writes to any of its arguments."""
         return any(argument.is_write for argument in self._arguments)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from codecs import encode
 from collections import Counter, OrderedDict
 from pathlib import Path
@@ -164,6 +165,12 @@ def resolve(module: str, name: str) -> Any:
         except (ImportError, AttributeError):
             continue  # the name may live in another module of the same package
         return found
+    if sys.modules.get("torch") is sys.modules["tritorch"] and module in sys.modules:
+        found = sys.modules[module]  # a program's own file that is called so, under the alias
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is not None:
+            return found
     raise AttributeError(
         f"the checkpoint needs {path}, which tritorch does not have; load it with PyTorch and save "
         f"its state_dict"

@@ -18,7 +18,6 @@ store    the element, left in another array's memory: what is that
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 import re
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple
 from tritorch import _C
 from tritorch._following.lowering import twin_of
 from tritorch._following.tape import Form, Note, Value
+from tritorch._triton import sources
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.layout import contiguous_strides
 from tritorch.core.meta import MetaArray
@@ -88,16 +88,16 @@ def is_of_blocks(function: str) -> bool:
 
 @functools.cache
 def _has(function: str, pattern: str) -> bool:
-    waiting, seen = [vars(importlib.import_module("tritorch.kernels.pointwise"))[function]], set()
+    waiting, seen = [("pointwise", function)], set()
     while waiting:
-        each = waiting.pop()
-        if id(each) in seen or not hasattr(each, "src"):
+        found = sources.definition(*waiting.pop())
+        if found is None or found in seen:
             continue
-        seen.add(id(each))
-        if re.search(pattern, each.src, re.MULTILINE):
+        seen.add(found)
+        family, text = found
+        if re.search(pattern, text, re.MULTILINE):
             return True
-        called, known = re.findall(r"\b(\w+)\(", each.src), each.fn.__globals__
-        waiting += [known[name] for name in called if name in known]
+        waiting += [(family, name) for name in re.findall(r"\b(\w+)\(", text)]
     return False
 
 

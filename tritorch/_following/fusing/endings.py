@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch import _C
+from tritorch._following.fusing import spaces
 from tritorch._following.fusing.definitions import (
     Definition,
     is_dense_row_major,
@@ -15,6 +16,7 @@ from tritorch._following.fusing.definitions import (
     is_written,
 )
 from tritorch._following.fusing.groups import Group
+from tritorch._following.fusing.kernels import Left, left_of
 from tritorch._following.fusing.orders import in_order, not_behind_views
 from tritorch._following.fusing.writing import beginning, ending
 from tritorch._following.lowering import Lowered
@@ -28,6 +30,7 @@ from tritorch.ops.record.replacing import is_replaced
 MOST = 8  # definitions
 MOST_OF_IMAGES = 6  # arrays that are read beside a convolution
 MOST_ARRAYS = 4  # that are read beside the product
+MOST_SUMMED = 1 << 15  # rows of which a product's kernel leaves sums, for a second one to hold
 # With a copy engine, products are faster of matrices in memory: of those that many rows meet; in
 # eager's bits, of those for which another kernel would be used.
 _FEW_ACROSS, _THIN = 512, 8
@@ -92,15 +95,21 @@ def group_after(group: Group, product: int, read: set[int]) -> Group | None:
     form = group.forms[product]
     columns = form.shape[-1]
     rows = math.prod(form.shape) // columns
-    if group.holds or len(group.definitions) > MOST or len(group.inputs) > MOST_ARRAYS + 1:
+    sums = [d for d in group.definitions if d.kind == "column"]
+    others = [d for d in group.definitions if d.kind != "column"]
+    holds = group.holds and (not sums or group.rows != rows or group.targets)
+    if holds or len(others) > MOST or len(group.inputs) > MOST_ARRAYS + 1:
         return None
-    if any(d.kind not in _KINDS or _is_loop(d) for d in group.definitions):
+    if any(d.kind not in _KINDS or _is_loop(d) for d in others):
         return None
     if any(group.forms[n].kind is int for n in group.inputs):
         return None
-    found = Group(group.definitions, rows, group.forms, group.roots)
+    found = Group(others, rows, group.forms, group.roots)
     if not found.fits(read) or found.columns != columns:
         return None
+    if sums and not (columns > _THIN < rows <= MOST_SUMMED and _are_left(found, sums, columns)):
+        return None
+    found.left = sums
     outputs = found.outputs(read)
     if instead_of(found, outputs, product, False) is None:
         return None
@@ -109,6 +118,15 @@ def group_after(group: Group, product: int, read: set[int]) -> Group | None:
         for n in outputs
     )
     return found if whole and _is_straight(found, product) else None
+
+
+def _are_left(group: Group, sums: Sequence[Definition], columns: int) -> bool:
+    """Whether a product's kernel can leave parts of sums of columns."""
+    operands = [d.reads[0] for d in sums]
+    return all(
+        n in group.made and spaces.columns(group.forms[n].shape, group.rows) == columns
+        for n in operands
+    )
 
 
 def group_after_images(group: Group, product: int, read: set[int]) -> Group | None:
@@ -205,9 +223,10 @@ class Ended:
     """A product, what computes its matrices, and what follows it, as a function of arrays."""
 
     def __init__(
-        self, call: Lowered, group: Group | None, before: Sequence[Before], forms: Sequence[Form],
+        self, call: Lowered, group: Group | None, before: Sequence[Before], forms: list[Form],
         read: set[int], exact: bool,
     ) -> None:  # fmt: skip
+        """forms: of all values; what is left of sums of columns is added."""
         (product,) = call.results
         self.call, self.forms = call, forms
         self._firsts = {each.operand: _Computed(each, exact) for each in before}
@@ -215,6 +234,7 @@ class Ended:
         self.results: tuple[int, ...] = (product,)
         self.arrays: tuple[int, ...] = ()
         self._then: tuple[Any, Any] | None = None
+        self.left: Left | None = None
         if group is not None:
             outputs = group.outputs(read)
             image = call.note.op.fuses == "convolution"
@@ -224,6 +244,10 @@ class Ended:
             self.results, self.arrays = then.outputs, then.arrays
             self._then = _both(then.source)
             written.append(then)
+            if group.left:
+                most = matmul.most_parts(group.rows)
+                sums = [d.result for d in group.left]
+                self.left = left_of(sums, most, group.columns, forms, is_most=True)
         names = [each.name.partition("_")[2] for each in written]
         self.name = "_".join([call.note.op.name, *names])
         self.source = "\n\n".join(_ordered(each.source, *_ORDERS[0]) for each in written)
@@ -233,6 +257,8 @@ class Ended:
         read_first = [n for first in self._firsts.values() for n in first.written.arrays]
         self.inputs = (*self._places, *read_first, *self.arrays)
         made = [forms[n] for n in self.results]
+        self._left = [] if self.left is None else [forms[n].dtype for n in self.left.parts]
+        self.results += () if self.left is None else self.left.parts
         self._kind, self._shape = made[0].dtype, made[0].shape
         self._beside = [(form.shape, form.strides, form.dtype) for form in made[1:]]
 
@@ -250,7 +276,8 @@ class Ended:
         args = [known[x.number] if type(x) is Value else x for x in self.call.args]
         device = given[0].device_index
         beside = [_C.empty_strided(*made, device) for made in self._beside]
-        then = None if self._then is None else matmul.Then(*self._then, (*given[at:], *beside))
+        sums = matmul.Sums(self._left) if self._left else None
+        then = self._then and matmul.Then(*self._then, (*given[at:], *beside), sums)
         if self.call.note.op.fuses == "convolution":
             x, w, bias, stride, padding, dilation, _, _, groups = args
             out = conv.ended(x, w, bias, stride, padding, dilation, groups, self._shape, then)
@@ -265,6 +292,8 @@ class Ended:
         else:
             addend, a, b, *numbers = args
         out = matmul.ended(a, b, addend, numbers, self._kind, then).reshape(self._shape)
+        if sums is not None:
+            return (out, *beside, *sums.parts)
         return (out, *beside) if beside else out
 
 

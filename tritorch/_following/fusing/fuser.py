@@ -9,6 +9,7 @@ from tritorch import _C
 from tritorch._following import showing
 from tritorch._following.fusing.definitions import definition
 from tritorch._following.fusing.endings import Ended, matrices_of
+from tritorch._following.fusing.equal import Stretch
 from tritorch._following.fusing.grouping import Grouping, Item
 from tritorch._following.fusing.kernels import AddUp, Fused, Left
 from tritorch._following.fusing.lists import FusedList
@@ -87,10 +88,16 @@ def _fused(
 ) -> tuple[list[Lowered], set[int]]:
     if len(calls) < 2:
         return list(calls), set()
+    stretch = Stretch(calls, forms, kept, exact, tables)
+    known = None if showing.is_shown() else stretch.known()
+    if known is not None:
+        return known
     calls, after = with_stores(calls, forms)
     kept = kept.union(after)
     found = _by_kernels(calls, forms, kept, after, exact, tables)
-    return found, {call.args[1].number for call in found if call.note.form == "store"}
+    lone = {call.args[1].number for call in found if call.note.form == "store"}
+    stretch.keep(found, lone)
+    return found, lone
 
 
 def _by_kernels(
@@ -176,6 +183,7 @@ def _tried(
         elif unit.product is not None:
             product = by_item[unit.product]
             kernel = Ended(product, unit.group, unit.before, forms, read, exact)
+            left += [] if kernel.left is None else [kernel.left]
         else:
             assert unit.group is not None
             kernel = Fused(unit.group, read, exact, forms)

@@ -33,6 +33,7 @@ class Group:
         self.rows, self.forms, self.roots = rows, forms, roots
         self.made = {d.result: d for d in self.definitions}
         self.columns = 1  # of what is stored or reduced
+        self.left: list[Definition] = []  # sums of columns of which a product's tiles leave parts
 
     @property
     def holds(self) -> bool:

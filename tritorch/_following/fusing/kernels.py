@@ -86,7 +86,7 @@ class Fused:
             self._totals = _Totals(group, self.kernel.sums, self._grid[0])
             self.results += self.kernel.sums
         elif self.kernel.sums:
-            self.left = _left(self.kernel.sums, self._grid[0], group.columns, forms)
+            self.left = left_of(self.kernel.sums, self._grid[0], group.columns, forms)
             left = [forms[n] for n in self.left.parts]
             self._made += [(form.shape, form.strides, form.dtype) for form in left]
             self._written += [None] * len(left)
@@ -188,14 +188,18 @@ class Left(NamedTuple):
     sums: tuple[int, ...]
     programs: int
     columns: int
+    is_most: bool = False  # there may be fewer programs: as many as the parts have rows
 
 
-def _left(sums: Sequence[int], programs: int, columns: int, forms: list[Form]) -> Left:
+def left_of(
+    sums: Sequence[int], programs: int, columns: int, forms: list[Form], is_most: bool = False
+) -> Left:
+    """What programs leave of sums; their forms are added."""
     first = len(forms)
     for number in sums:
         kind = held(forms[number].dtype)
         forms.append(Form(_C.Array, (programs, columns), kind, (columns, 1)))
-    return Left(tuple(range(first, len(forms))), tuple(sums), programs, columns)
+    return Left(tuple(range(first, len(forms))), tuple(sums), programs, columns, is_most)
 
 
 class AddUp:
@@ -212,6 +216,8 @@ class AddUp:
         self._sizes = [forms[n] for n in (*self.inputs, *self.results)]
         self.source, programs = _add_up(left, [form.dtype for form in made])
         self._grid = (programs,)
+        firsts = [self.inputs.index(each.parts[0]) for each in left if each.is_most]
+        self._counted = firsts
         self.launch = written_kernel(self.source)
 
     def bytes(self) -> int:
@@ -221,15 +227,21 @@ class AddUp:
     def __call__(self, *parts: Any) -> Any:
         device = parts[0].device_index
         outs = [_C.empty_strided(*made, device) for made in self._made]
-        self.launch(self._grid, *parts, *outs, num_warps=4)
+        counts = [parts[i].shape[0] for i in self._counted]
+        self.launch(self._grid, *parts, *outs, *counts, num_warps=4)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
 
 def _add_up(left: Sequence[Left], kinds: Sequence[Any]) -> tuple[str, int]:
     """The source, and how many programs it is for."""
     lines: list[str] = []
+    counts: list[str] = []
     first = at = 0
     for each in left:
+        programs = str(each.programs)
+        if each.is_most:
+            programs = f"n{len(counts)}"
+            counts.append(programs)
         rows = 1 << (each.programs - 1).bit_length()
         width = min(max(16, 1 << (each.columns - 1).bit_length()), max(16, 4096 // rows))
         after = first + -(-each.columns // width)
@@ -237,7 +249,7 @@ def _add_up(left: Sequence[Left], kinds: Sequence[Any]) -> tuple[str, int]:
             f"if (block >= {first}) & (block < {after}):",
             f"    row = tl.arange(0, {rows})[:, None]",
             f"    col = (block - {first}) * {width} + tl.arange(0, {width})[None, :]",
-            f"    mask = (row < {each.programs}) & (col < {each.columns})",
+            f"    mask = (row < {programs}) & (col < {each.columns})",
         ]
         for i in range(at, at + len(each.sums)):
             place = f"row * {each.columns} + col"
@@ -249,8 +261,10 @@ def _add_up(left: Sequence[Left], kinds: Sequence[Any]) -> tuple[str, int]:
         first, at = after, at + len(each.sums)
     parameters = [f"{name}{i}_ptr" for name in ("sum", "y") for i in range(at)]
     source = _ADD_UP.format(
-        parameters=", ".join(parameters), lines="\n".join(f"    {line}" for line in lines)
-    )
+        decorator=f"@triton.jit(do_not_specialize={counts})" if counts else "@triton.jit",
+        parameters=", ".join([*parameters, *counts]),
+        lines="\n".join(f"    {line}" for line in lines),
+    )  # fmt: skip
     return source, first
 
 
@@ -274,7 +288,7 @@ from tritorch.kernels.copy import convert
 from tritorch.kernels.fused import column_sum
 
 
-@triton.jit
+{decorator}
 def fused_add_up({parameters}):
     block = tl.program_id(0)
 {lines}

@@ -83,7 +83,12 @@ class Source(Elements):
                 self.stored(group.made[number], f"y{i}_ptr")
         word = self.computed(group.made[result], self.place)
         made = self.said(word, held(self.forms[result].dtype))
+        for i, d in enumerate(group.left):
+            call = self.function("leave_column_sums", "fused")
+            tile = self.tile(d, held(d.dtype))
+            self.add(f"{call}(sum{i}_ptr, {tile}, row, col, row_mask, col_mask, {group.columns})")
         pointers = [*self.arrays.values(), *(f"y{i}_ptr" for i in range(len(beside)))]
+        pointers += [f"sum{i}_ptr" for i in range(len(group.left))]
         head = [f"{name} = extra[{10 + i}]" for i, name in enumerate(pointers)]
         lines = "\n".join(f"    {line}" for line in (*head, *self.lines, f"return {made}"))
         name = self.named()

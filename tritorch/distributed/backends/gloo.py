@@ -21,7 +21,7 @@ from tritorch.distributed.backends.staging import Staged
 from tritorch.distributed.constants import DistBackendError, default_pg_timeout, milliseconds
 from tritorch.distributed.reduce_op import RedOpType
 from tritorch.distributed.stores import PrefixStore, Store
-from tritorch.distributed.where import Ring
+from tritorch.distributed.where import Record, Ring
 from tritorch.distributed.work import TaskWork, Work
 
 __all__ = ["ProcessGroupGloo"]
@@ -143,7 +143,7 @@ class ProcessGroupGloo(Backend):
         else:
             inputs = [staged.read(tensor) for tensor in call.inputs]
         outputs = [staged.write(tensor) for tensor in call.outputs]
-        sequence = self.ring.add(kind, call.outputs[:1] or call.inputs[:1])
+        sequence = self.ring.add(call)
         limit = self.options._timeout if call.timeout is None else call.timeout
         task = self._group.submit(
             _KINDS[kind],
@@ -157,33 +157,14 @@ class ProcessGroupGloo(Backend):
             0,
             call.wait,
         )
-        return TaskWork(task, staged.finish, call.outputs, self._explain, staged.held)
-
-    def _explain(self, failure: tuple[str, str, list[int]]) -> BaseException:
-        """The error of a failed collective, which says who is where: Note [Who is where]."""
-        kind, message, absent = failure
-        what = {
-            "mismatch": "Collectives do not match",
-            "timeout": "Timed out",
-            "lost": "A rank is gone, or has failed",
-        }.get(kind, "A collective failed")
-        if self._size == 1 or kind == "backend":
-            return DistBackendError(f"{what}: {message}")
-        if kind != "timeout":
-            absent = []
-        waited = f" (waited for {self._names(absent)})" if absent else ""
-        return DistBackendError(
-            f"{what} in group {self.ring.group}: {message}{waited}. {self.ring.report()}"
-        )
-
-    def _names(self, ranks: list[int]) -> str:
-        return "rank " + ", ".join(str(self.ring.ranks[rank]) for rank in ranks)
+        return TaskWork(task, staged.finish, call.outputs, self.ring.error, staged.held)
 
     def send(self, tensor: Any, peer: int, tag: int, timeout: timedelta | None = None) -> Work:
         staged = Staged()
         limit = milliseconds(self.options._timeout if timeout is None else timeout)
         task = self._group.send(peer, tag, *staged.read(tensor), limit)
-        return TaskWork(task, None, [tensor], self._about(f"send to rank {peer}"), staged.held)
+        explain = self._about(f"send to rank {peer}", tensor)
+        return TaskWork(task, None, [tensor], explain, staged.held)
 
     def receive(
         self, tensor: Any, peer: int | None, tag: int, timeout: timedelta | None = None
@@ -193,13 +174,18 @@ class ProcessGroupGloo(Backend):
         source = _ANY_SOURCE if peer is None else peer
         task = self._group.receive(source, tag, *staged.write(tensor), limit)
         what = "recv from any rank" if peer is None else f"recv from rank {peer}"
-        return TaskWork(task, staged.finish, [tensor], self._about(what), staged.held)
+        return TaskWork(task, staged.finish, [tensor], self._about(what, tensor), staged.held)
 
-    def _about(self, what: str) -> Any:
+    def _about(self, what: str, tensor: Any) -> Any:
+        record = Record(0, what, [tensor])
+
         def explain(failure: tuple[str, str, list[int]]) -> BaseException:
             kind, message, _ = failure
             start = "Timed out waiting for" if kind == "timeout" else "Failed:"
-            return DistBackendError(f"{start} {what} in group {self.ring.group}: {message}")
+            return DistBackendError(
+                f"{start} {what} in group {self.ring.group}: {message}. Rank "
+                f"{self.ring.ranks[self._rank]}: at {record.describe()}"
+            )
 
         return explain
 

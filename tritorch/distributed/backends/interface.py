@@ -82,6 +82,10 @@ class Backend:
     def _set_sequence_number_for_group(self) -> None:
         """Collectives are counted anyway."""
 
+    def split(self, part: Backend | None, color: int, key: int) -> None:
+        """Gives a new group what it can share with this one: all members of this one call it, those
+        of the part with its backend, those of none with None and the color -1."""
+
     supports_splitting = False
     supports_coalescing = False
     supports_time_estimate = False

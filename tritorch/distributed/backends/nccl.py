@@ -96,10 +96,8 @@ class _Ring(Ring):
         self.works: list[NcclWork] = []
 
     def place(self, waits: bool) -> dict[str, Any]:
-        works = list(self.works)
-        if works:
-            return {"rank": self.rank, "last": works[0].record.describe(), "waits": True}
-        return super().place(False)
+        works, found = list(self.works), super().place(False)
+        return found | {"last": works[0].record.describe(), "waits": True} if works else found
 
 
 class NcclWork(Work):
@@ -160,7 +158,7 @@ class NcclWork(Work):
 class ProcessGroupNCCL(Backend):
     """A member of a group of GPUs."""
 
-    supports_coalescing = True
+    supports_coalescing = supports_splitting = True
 
     class Options:
         """How the group's own stream is made."""
@@ -240,6 +238,18 @@ class ProcessGroupNCCL(Backend):
                 )
             time.sleep(0.001)
 
+    def split(self, part: Backend | None, color: int, key: int) -> None:
+        """A part's communicators are cut from this group's, where there are some already."""
+        for place, (device, comm) in enumerate(self._comms.items()):
+            self._settled(comm)
+            made = comm.split(color, key)
+            if not isinstance(part, ProcessGroupNCCL):
+                continue
+            name = f"nccl/{place}"
+            part._store.set(f"{name}/{part._rank}", "1")
+            part._await(made, name)
+            part._comms[device] = made
+
     def _settled(self, comm: Any) -> None:
         """Until a call is queued: a communicator that does not block may need a moment."""
         while comm.state[0] == _IN_PROGRESS:
@@ -253,9 +263,11 @@ class ProcessGroupNCCL(Backend):
             raise RuntimeError("No backend type associated with device type cpu")
         if call.kind in ("all_reduce", "reduce", "reduce_scatter"):
             _type_of(call)  # refused before anybody waits
+        if call.kind == "barrier" and cuda.is_current_stream_capturing():
+            raise RuntimeError("a barrier waits on the host: no graph can have one")
         index = tensors[0].device.index if tensors else cuda.current_device()
         comm = self._comm(index)
-        self.ring.add(call.kind, call.outputs[:1] or call.inputs[:1])
+        self.ring.add(call)
         with self._on_stream(index, call.wait) as stream, no_grad():
             held, copies = _launch(comm, call, self._rank, self._size, stream.cuda_stream)
             self._settled(comm)
@@ -284,6 +296,8 @@ class ProcessGroupNCCL(Backend):
         record = self.ring.records[-1]
         blocking = blocking or os.environ.get("TORCH_NCCL_BLOCKING_WAIT") == "1"
         work = NcclWork(self, record, outputs, held, stream, limit.total_seconds(), blocking)
+        if cuda.is_current_stream_capturing():  # it runs whenever the graph does
+            return work
         with self._changed:
             self.ring.works.append(work)
             if self._thread is None:
@@ -308,7 +322,7 @@ class ProcessGroupNCCL(Backend):
         index = int(tensor.device.index)
         comm = self._comm(index)
         if self._grouped is None:
-            self.ring.add("send" if sends else "recv", [tensor])
+            self.ring.add(Call("send" if sends else "recv", [tensor], []))
         with self._on_stream(index, False) as stream, no_grad():
             data = tensor.detach()
             plain = data if data.is_contiguous() else data.contiguous()
@@ -328,7 +342,7 @@ class ProcessGroupNCCL(Backend):
         """From now on messages are begun together."""
         _native.group_start()
         self._grouped = []
-        self.ring.add("batch_isend_irecv", [])
+        self.ring.add(Call("batch_isend_irecv", [], []))
 
     def end_coalescing(self) -> Work | None:
         """The messages since then, as one work; None if there were none."""

@@ -87,7 +87,7 @@ class ThreadedProcessGroup(Backend):
     def run(self, call: Call) -> Work:
         if call.kind in _REDUCING:
             _check_op(call, call.inputs[0].dtype)
-        sequence = self.ring.add(call.kind, call.outputs[:1] or call.inputs[:1])
+        sequence = self.ring.add(call)
         limit = self._timeout if call.timeout is None else call.timeout
         end = time.monotonic() + limit.total_seconds()
         place = self._place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from tritorch.distributed.collectives import broadcast
 from tritorch.distributed.ddp.buckets import FIRST, GradBucket
 from tritorch.distributed.ddp.joining import Call, JoiningHook, agreed
 from tritorch.distributed.ddp.reducer import Reducer
-from tritorch.distributed.groups import _group_or_default_group, get_global_rank
+from tritorch.distributed.groups import _group_or_default_group, get_backend, get_global_rank
 from tritorch.distributed.objects import all_gather_object
 from tritorch.futures import Future
 from tritorch.nn.modules.module import Module
@@ -62,12 +63,18 @@ class DistributedDataParallel(Module, Joinable):
             self._require_same(chosen)
             self._send(p for name, p in module.named_parameters() if self._travels(name))
             self._send(b for name, b in module.named_buffers() if self._travels(name))
-        self._hooked, self._divides_by_first_size = False, True
+        self._divides_by_first_size = True
+        self._first_cap = min(FIRST, cap) if bucket_cap_mb is None else cap
+        self._make_reducer(chosen)
+
+    def _make_reducer(self, chosen: list[tuple[str, Any]]) -> None:
+        self._hooked = False
         self.reducer = Reducer(
             [p for _, p in chosen], [name for name, _ in chosen], self.process_group,
-            min(FIRST, cap) if bucket_cap_mb is None else cap, cap, gradient_as_bucket_view,
-            find_unused_parameters, static_graph,
+            self._first_cap, self.bucket_bytes_cap, self.gradient_as_bucket_view,
+            self.find_unused_parameters, self.static_graph,
         )  # fmt: skip
+        self.reducer.statistics.describe(self, get_backend(self.process_group))
 
     def _travels(self, name: str) -> bool:
         return name not in self.parameters_to_ignore
@@ -153,6 +160,8 @@ class DistributedDataParallel(Module, Joinable):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """The module's own result; its gradients will be averaged."""
         synchronising = is_grad_enabled() and self.require_backward_grad_sync
+        if synchronising:
+            self.reducer.statistics.begin_pass()
         if is_grad_enabled() and self._join_config.enable:
             self._say_call(synchronising)
         elif self.require_forward_param_sync and self.broadcast_buffers:
@@ -275,10 +284,32 @@ class DistributedDataParallel(Module, Joinable):
             )
         self._hooked = True
         self.reducer.hook, self.reducer.hook_state = hook, state
+        self.reducer.statistics.data["comm_hook"] = getattr(hook, "__qualname__", str(hook))
 
     def _set_static_graph(self) -> None:
         """Says that each pass uses the same parameters, as often."""
+        if self.static_graph:
+            warnings.warn(
+                "You've set static_graph to be True, no need to set it again.", stacklevel=2
+            )
+            return
+        if self.reducer.statistics.passes:
+            raise self.reducer.statistics.failed(
+                "set_static_graph() should be called before training loop starts and after "
+                "DistributedDataParallel is constructed."
+            )
         self.static_graph = self.reducer.static = True
+        self.reducer.statistics.data["static_graph"] = 1
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """How the module was made, its buckets, and how long passes take, in nanoseconds."""
+        return dict(self.reducer.statistics.data)
+
+    def _set_ddp_runtime_logging_sample_rate(self, sample_rate: int) -> None:
+        """Every how many passes, after the first ten, are measured."""
+        if sample_rate < 1:
+            raise ValueError("DDP runtime logging sample rate should be equal or greater than 1")
+        self.reducer.statistics.rate = sample_rate
 
     def __getstate__(self) -> dict[str, Any]:
         if self.process_group is not _group_or_default_group(None):
@@ -294,11 +325,4 @@ class DistributedDataParallel(Module, Joinable):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.process_group = _group_or_default_group(None)
-        chosen = self._chosen()
-        cap = self.bucket_bytes_cap
-        self._hooked = False
-        self.reducer = Reducer(
-            [p for _, p in chosen], [name for name, _ in chosen], self.process_group,
-            min(FIRST, cap), cap, self.gradient_as_bucket_view, self.find_unused_parameters,
-            self.static_graph,
-        )  # fmt: skip
+        self._make_reducer(self._chosen())

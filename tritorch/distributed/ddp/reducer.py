@@ -18,6 +18,7 @@ from tritorch.autograd.nodes import AccumulateGrad
 from tritorch.autograd.passes import queue_callback
 from tritorch.distributed.collectives import all_reduce, broadcast
 from tritorch.distributed.ddp.buckets import Bucket, GradBucket, divided
+from tritorch.distributed.ddp.statistics import Statistics
 from tritorch.distributed.groups import get_global_rank
 
 UNFINISHED = (
@@ -57,7 +58,11 @@ class Reducer:
         self._expecting = self._callback = False
         self._passes = 0  # that have ended
         self._arrival: list[int] = []  # of the first pass
-        self._rebuilt = False
+        self.rebuilt = False
+        self.order: list[int] = []  # in which gradients came, in the last pass
+        self.unused: list[int] = []
+        self._used: set[int] = set()  # gradients came since the last pass that travelled
+        self.statistics = Statistics(self)
         self._seen = [0] * len(self.parameters)  # how often each arrived in the first pass
         self._build(list(range(len(self.parameters)))[::-1])
         for i, p in enumerate(self.parameters):
@@ -66,9 +71,9 @@ class Reducer:
     # Buckets.
 
     def _build(self, order: Sequence[int]) -> None:
-        parts = divided(order, self.parameters, self.first, self.cap)
-        self.buckets = [Bucket([self.parameters[i] for i in part]) for part in parts]
-        self.places = {i: (b, k) for b, part in enumerate(parts) for k, i in enumerate(part)}
+        self.parts = divided(order, self.parameters, self.first, self.cap)
+        self.buckets = [Bucket([self.parameters[i] for i in part]) for part in self.parts]
+        self.places = {i: (b, k) for b, part in enumerate(self.parts) for k, i in enumerate(part)}
 
     def _view(self, i: int) -> Any:
         bucket, place = self.places[i]
@@ -81,7 +86,7 @@ class Reducer:
     @no_grad()
     def _rebuild(self) -> None:
         """Buckets in the order in which gradients arrived at one member."""
-        self._rebuilt = True
+        self.rebuilt = True
         order = self._numbers(self._arrival or list(range(len(self.parameters))))
         broadcast(order, get_global_rank(self.group, self.source), self.group)
         before = [self._view(i) for i in range(len(self.parameters))]
@@ -97,7 +102,7 @@ class Reducer:
         """A backward pass from these outputs comes next."""
         if self._expecting and self._callback:
             missing = [self.names[i] for i in range(len(self.names)) if i not in self._ready_ones]
-            raise RuntimeError(
+            raise self.statistics.failed(
                 UNFINISHED + f"Parameters which did not receive grad for rank "
                 f"{self.group.rank()}: {', '.join(missing)}"
             )
@@ -108,18 +113,20 @@ class Reducer:
         self._next = 0
         self._ready_ones: set[int] = set()
         self._left = list(self._seen)
-        self._unused: list[int] = []
+        self.unused = []
+        self.order = []
         if self.find_unused and not self.static:
             used = _reached(outputs)
-            self._unused = [i for i, p in enumerate(self.parameters) if id(p) not in used]
+            self.unused = [i for i, p in enumerate(self.parameters) if id(p) not in used]
         elif self.static and self._passes:
-            self._unused = [i for i, times in enumerate(self._seen) if times == 0]
+            self.unused = [i for i, times in enumerate(self._seen) if times == 0]
         self._expecting, self._callback = True, False
+        self.statistics.moment("backward")
 
     def may_rebuild(self) -> bool:
         """Whether the next pass begins with buckets made anew."""
         complete = len(self._arrival) == len(self.parameters)
-        return bool(self._passes and not self._rebuilt and not self.find_unused and complete)
+        return bool(self._passes and not self.rebuilt and not self.find_unused and complete)
 
     @no_grad()
     def follow(self, rebuild: bool) -> None:
@@ -135,13 +142,14 @@ class Reducer:
             bucket.work.wait()
 
     def _arrived(self, i: int) -> None:
+        self._used.add(i)
         if not self.synchronising or not self._expecting:
             return
         if not self._callback:
             self._callback = True
             queue_callback(self._finish)
             if not (self.static and not self._passes):
-                for each in self._unused:
+                for each in self.unused:
                     self._ready(each)
         if self.static and not self._passes:
             self._seen[i] += 1
@@ -151,9 +159,10 @@ class Reducer:
             if self._left[i] > 0:
                 return
         if i in self._ready_ones:
-            raise RuntimeError(TWICE + f" Parameter: {self.names[i]}")
+            raise self.statistics.failed(TWICE + f" Parameter: {self.names[i]}")
         if not self._passes:
             self._arrival.append(i)
+        self.order.append(i)
         self._ready(i)
 
     @no_grad()
@@ -161,7 +170,7 @@ class Reducer:
         """A gradient is as this process has it."""
         self._ready_ones.add(i)
         p, view = self.parameters[i], self._view(i)
-        if p.grad is None or i in self._unused:
+        if p.grad is None:
             view.zero_()
         elif p.grad is not view:
             if p.grad.is_sparse:
@@ -177,6 +186,8 @@ class Reducer:
 
     def _start(self, number: int) -> None:
         bucket = self.buckets[number]
+        if number == 0:
+            self.statistics.moment("travelling")
         if self.hook is not None:
             seen = GradBucket(number, bucket, number == len(self.buckets) - 1)
             bucket.work = self.hook(self.hook_state, seen)
@@ -192,6 +203,7 @@ class Reducer:
                 self._ready(i)
         if self._next < len(self.buckets):
             return  # what is missing is said when the next pass is prepared
+        self.statistics.moment("computed")
         used = self._used_anywhere()
         for bucket in self.buckets:
             if self.hook is None:
@@ -211,14 +223,16 @@ class Reducer:
                 p.grad = view.clone()
             else:
                 p.grad.copy_(view)
+        self._used.clear()
         self._passes += 1
         self._expecting = False
+        self.statistics.moment("arrived")
 
     def _used_anywhere(self) -> list[bool]:
         """Whether any process has a gradient for each parameter."""
         if not self.find_unused and not self.static:
             return [True] * len(self.parameters)
-        unused = set(self._unused)
+        unused = set(self.unused) - self._used
         if self.static:
             unused = {i for i, times in enumerate(self._seen) if times == 0}
         counts = self._numbers([int(i not in unused) for i in range(len(self.parameters))])

@@ -10,4 +10,8 @@ def __getattr__(name: str) -> object:
         from tritorch.distributed.ddp.module import DistributedDataParallel
 
         return DistributedDataParallel
+    if name == "_dump_DDP_relevant_env_vars":
+        from tritorch.distributed.ddp import statistics
+
+        return statistics._dump_DDP_relevant_env_vars
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

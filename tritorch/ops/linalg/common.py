@@ -154,6 +154,11 @@ def on_host(x: Tensor) -> Any:
     return array.numpy() if type(array) is Array else np.asarray(array)
 
 
+def checkable(x: Tensor) -> Any:
+    """The values that a check asks for; none of a GPU's, for which PyTorch does not wait."""
+    return np.empty(0) if x.is_cuda else on_host(x)
+
+
 def check_info(name: str, info: Tensor, text: str, error: type = LinAlgError) -> None:
     """Raises for the first matrix whose info is not 0; text may name {info}."""
     values = on_host(info)

@@ -12,11 +12,11 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
 from tritorch.ops.linalg.common import (
     check_info,
+    checkable,
     eye_like,
     factorisation,
     linalg,
     named_results,
-    on_host,
     require_computable,
     require_float,
     require_matrix,
@@ -203,7 +203,7 @@ def lu_unpack(
     empty = LU_data.new_empty((0,))
     p, lower, upper = empty, empty, empty
     if unpack_pivots:
-        values = on_host(LU_pivots)
+        values = checkable(LU_pivots)
         wrong = LU_pivots.shape[-1] != min(m, n)
         if wrong or (values.size and not (values.min() >= 1 and values.max() <= m)):
             raise RuntimeError(
@@ -255,7 +255,7 @@ def lu_solve(
             f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with "
             f"shape {list(pivots.shape)} instead"
         )
-    values = on_host(pivots)
+    values = checkable(pivots)
     if values.size and not (values.min() >= 1 and values.max() <= LU.shape[-1]):
         raise RuntimeError(
             "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). "

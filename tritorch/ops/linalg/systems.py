@@ -354,6 +354,10 @@ def _require_lstsq(A: Tensor, B: Tensor, vector: bool) -> None:
 
 
 def _driver(given: str | None, x: Tensor) -> str:
+    if x.is_cuda and given not in (None, "gels"):
+        raise RuntimeError(
+            "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA"
+        )
     if given is not None and given not in _DRIVERS:
         raise RuntimeError(
             "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
