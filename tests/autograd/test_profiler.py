@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import threading
 import time
 from typing import Any
@@ -259,6 +260,19 @@ def test_nothing_is_written_while_it_is_paused() -> None:
         torch.ones(2).cos()
     names = _names(prof.events())
     assert "aten::exp" in names and "aten::cos" in names and "aten::sin" not in names
+
+
+def test_a_forked_process_writes_nothing() -> None:
+    with profile(profile_memory=True) as prof:
+        if (child := os.fork()) == 0:
+            torch.ones(2).exp()
+            with profile() as own:
+                torch.ones(2).sin()
+            os._exit(0 if "aten::sin" in _names(own.events()) and not events.enabled() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        torch.ones(2).cos()
+    names = _names(prof.events())
+    assert "aten::cos" in names and "aten::exp" not in names
 
 
 def test_many_events_are_read_in_seconds(tmp_path: Any) -> None:
