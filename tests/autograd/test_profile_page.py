@@ -218,6 +218,10 @@ def test_memory_timelines(tmp_path: Path) -> None:
     assert "<polygon" in (tmp_path / "m.html").read_text()
     categories = prof._memory_profile()._categories._values.values()
     assert {Category.ACTIVATION, Category.GRADIENT, Category.TEMPORARY} <= set(categories)
+    with profile(record_shapes=True, with_stack=True) as without:
+        pass
+    with pytest.raises(ValueError, match="^profile_memory=True required for memory profiling"):
+        without._memory_profile()
 
 
 def _snapshot(n: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import threading
 import time
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 import tritorch as torch
 from tritorch import nn
-from tritorch.autograd import profiler as legacy
+from tritorch.autograd import profiler as legacy, profiler_legacy
 from tritorch.autograd.profiler_util import EventList, FunctionEvent
 from tritorch.core.profiling import events
 from tritorch.profiler import (
@@ -195,6 +196,16 @@ def test_execution_traces(tmp_path: Any) -> None:
     assert shapes == [[2, 3]] and not observer.is_running()
 
 
+def test_the_older_profiler() -> None:
+    with profiler_legacy.profile(record_shapes=True) as prof:
+        torch.ones(2).add(1)
+    (add,) = [each for each in prof.function_events if each.name == "aten::add"]
+    assert add.input_shapes == [[2], []] and "aten::add" in prof.table()
+    with profiler_legacy.profile(enabled=False) as nothing:
+        pass
+    assert nothing is None
+
+
 def test_other_threads_have_lines_of_their_own() -> None:
     with profile() as prof:
         torch.ones(2).exp()
@@ -249,6 +260,19 @@ def test_nothing_is_written_while_it_is_paused() -> None:
         torch.ones(2).cos()
     names = _names(prof.events())
     assert "aten::exp" in names and "aten::cos" in names and "aten::sin" not in names
+
+
+def test_a_forked_process_writes_nothing() -> None:
+    with profile(profile_memory=True) as prof:
+        if (child := os.fork()) == 0:
+            torch.ones(2).exp()
+            with profile() as own:
+                torch.ones(2).sin()
+            os._exit(0 if "aten::sin" in _names(own.events()) and not events.enabled() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        torch.ones(2).cos()
+    names = _names(prof.events())
+    assert "aten::cos" in names and "aten::exp" not in names
 
 
 def test_many_events_are_read_in_seconds(tmp_path: Any) -> None:

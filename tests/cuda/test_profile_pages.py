@@ -16,6 +16,8 @@ import tritorch as torch
 from tritorch import cuda, nn
 from tritorch.autograd._recordings import Options, Recorder, Recording
 from tritorch.profiler._page import page_data, write_page
+from tritorch.profiler._page.gaps import Gaps
+from tritorch.profiler._page.run import Run
 
 EVERYTHING = Options(shapes=True, memory=True, stacks=True, modules=True, device=True)
 
@@ -126,8 +128,6 @@ def test_each_kernel_belongs_to_an_operator_a_module_and_a_line(net: Net) -> Non
     training(net, 1)
     recording = recorded(lambda: training(net, 2))
     data = page_data(recording, "training")
-    from tritorch.profiler._page.run import Run
-
     run = Run(recording)
     assert len(run.kernels) > 20
     for kernel in run.kernels:
@@ -159,8 +159,6 @@ def test_kernels_inside_of_graphs_are_told_apart(net: Net) -> None:
         y.add_(1)
 
     recording = recorded(lambda: (graph.replay(), graph.replay(), cuda.synchronize()))
-    from tritorch.profiler._page.run import Run
-
     run = Run(recording)
     assert len(run.kernels) == 2 * graph.node_count() > 4
     for kernel in run.kernels:
@@ -173,6 +171,34 @@ def test_kernels_inside_of_graphs_are_told_apart(net: Net) -> None:
         line_of(Net.forward, "self.last"),
         line_of(test_kernels_inside_of_graphs_are_told_apart, "y.add_(1)"),
     }
+
+
+def test_nodes_of_graphs_keep_their_lines_on_several_streams() -> None:
+    small, large = torch.randn(16, device="cuda"), torch.randn(100_000, device="cuda")
+    other = cuda.Stream()
+    graph = cuda.CUDAGraph()
+    with cuda.graph(graph):
+        other.wait_stream(cuda.current_stream())
+        with cuda.stream(other):
+            b = large.exp()  # large
+        a = small.exp()  # small
+        cuda.current_stream().wait_stream(other)
+
+    run = Run(recorded(lambda: (graph.replay(), graph.replay(), cuda.synchronize())))
+    assert len(run.kernels) == 4 and a.shape != b.shape
+    here = test_nodes_of_graphs_keep_their_lines_on_several_streams
+    for kernel in run.kernels:
+        wanted = "# large" if kernel.span.grid[0] > 1 else "# small"
+        assert run.lines[kernel.line].line == line_of(here, wanted)
+
+
+def test_shares_of_a_gap_are_all_of_it(net: Net) -> None:
+    """On a GPU, where a gap lasts until the kernel begins."""
+    found = Gaps(Run(recorded(lambda: training(net, 2))), lazy=False).found
+    assert found
+    for gap in found:
+        assert min(gap.shares) >= 0 and sum(gap.shares) == pytest.approx(gap.end - gap.begin)
+        assert gap.shares[gap.cause] == max(gap.shares)
 
 
 def test_a_page_stands_alone(net: Net, tmp_path: Path) -> None:

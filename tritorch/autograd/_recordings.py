@@ -393,6 +393,17 @@ class Recorder:
         return Recording(self.options, self.begin, events.now(), self.wall)
 
 
+def _leave_to_parent() -> None:
+    """A forked process, a loader's say, writes nothing into a profile that its parent reads."""
+    if Recorder.active is not None:
+        events.stop()
+        profiling.remembering = False
+        Recorder.active = None
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
 def spans(recording: Recording) -> Iterator[tuple[Thread, list[str]]]:
     """Each thread with the names of its events."""
     for thread in recording.threads:

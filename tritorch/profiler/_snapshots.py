@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import pickle
 import sys
@@ -33,8 +34,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("-o", "--out", help="the page; snapshot.html if it is not given")
     given = parser.parse_args(arguments)
     out = given.out or f"{os.path.splitext(given.snapshot)[0]}.html"
-    with open(given.snapshot, "rb") as file:
-        data = snapshot_data(_Plain(file).load(), os.path.basename(given.snapshot))
+    collected = gc.isenabled()
+    gc.disable()  # nothing of a million dicts goes before the end
+    try:
+        with open(given.snapshot, "rb") as file:
+            data = snapshot_data(_Plain(file).load(), os.path.basename(given.snapshot))
+    finally:
+        if collected:
+            gc.enable()
     write_file(data, out)
     print(f"{out}: {data['events']} events", file=sys.stderr)
     return 0

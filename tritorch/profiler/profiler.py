@@ -137,6 +137,10 @@ class _KinetoProfile:
         self._done().export_stacks(path, metric)
 
     def _memory_profile(self) -> MemoryProfile:
+        if not self.profile_memory:
+            needs = ("record_shapes", "profile_memory", "with_stack")
+            missing = ", ".join(f"{name}=True" for name in needs if not getattr(self, name))
+            raise ValueError(f"{missing} required for memory profiling.")
         found = self._done().recording
         assert found is not None
         return MemoryProfile(found)
