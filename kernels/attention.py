@@ -374,22 +374,24 @@ def attention_dq(
             behind -= n_cols - n_rows
         rows = first + tl.arange(0, BLOCK_M)
         row = rows[:, None]
-        query = tile(
-            q, batch, head, q_begin, first, n_rows, n_qk, q_strides, True, ENGINE, WIDE, BLOCK_M,
-            BLOCK_E,
-        )  # fmt: skip
         g = tile(
             dout, batch, head, q_begin, first, n_rows, n_v, dout_strides, True, ENGINE, WIDE,
             BLOCK_M, BLOCK_V,
         )  # fmt: skip
-        at = base_of(batch, head, q_begin, lse_strides, WIDE) + rows
-        lse = weights_of(lse_ptr, at, rows < n_rows)
         o = tile(
             out_ptr, batch, head, q_begin, first, n_rows, n_v, out_strides, True, False, WIDE,
             BLOCK_M, BLOCK_V,
         )  # fmt: skip
         delta = tl.sum(convert(g, COMPUTE) * convert(o, COMPUTE), axis=1)
+        at = base_of(batch, head, q_begin, lse_strides, WIDE) + rows
         tl.store(delta_ptr + at, delta, mask=rows < n_rows)
+        tl.debug_barrier()  # read again, it lies as the loops below want it
+        delta = tl.load(delta_ptr + at, mask=rows < n_rows, other=0.0)
+        lse = weights_of(lse_ptr, at, rows < n_rows)
+        query = tile(
+            q, batch, head, q_begin, first, n_rows, n_qk, q_strides, True, ENGINE, WIDE, BLOCK_M,
+            BLOCK_E,
+        )  # fmt: skip
         keys = k, v, k_strides, v_strides, batch, head // group, k_begin, n_cols, n_qk, n_v
         unit = number(scale, COMPUTE)
         mask_base = base_of(batch, head, 0, mask_strides, WIDE)

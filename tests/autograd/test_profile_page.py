@@ -24,6 +24,8 @@ from tritorch.profiler import profile
 from tritorch.profiler._memory_profiler import Category
 from tritorch.profiler._snapshots import snapshot_data
 
+ROUNDED = 0.5  # microseconds: times since 1970 as float64 are multiples of a quarter
+
 PROGRAM = """\
 import sys, torch
 from torch import nn
@@ -190,9 +192,9 @@ def test_traces_have_kinetos_form(tmp_path: Path) -> None:
     )  # fmt: skip
     ends: list[float] = []
     for begin, _, end in spans:  # events of a thread lie within each other
-        while ends and ends[-1] <= begin + 0.002:
+        while ends and ends[-1] <= begin + ROUNDED:
             ends.pop()
-        assert not ends or end <= ends[-1] + 0.002
+        assert not ends or end <= ends[-1] + ROUNDED
         ends.append(end)
 
 
