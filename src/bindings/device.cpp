@@ -193,6 +193,7 @@ void bind_streams(nb::module_& m) {
       .def_prop_ro("device_index", &Event::device)
       .def_prop_ro("handle", [](Event& self) { return handle_of(self.handle()); });
 
+  m.def("exchange_capture_mode", &exchange_capture_mode, "mode"_a);
   nb::class_<Graph>(m, "Graph")
       .def(nb::init<>())
       .def(

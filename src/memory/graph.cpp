@@ -39,6 +39,12 @@ void Graph::capture_begin(int device, cu::CUstream stream, memory::PoolId pool, 
   notes = {};
 }
 
+int exchange_capture_mode(int mode) {
+  auto exchanged = static_cast<cu::CUstreamCaptureMode>(mode);
+  DRIVE(cuThreadExchangeStreamCaptureMode(&exchanged));
+  return exchanged;
+}
+
 void Graph::capture_end() {
   if (!capturing_)
     throw std::runtime_error("capture_end() was called on a CUDAGraph that is not capturing");

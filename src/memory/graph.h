@@ -41,4 +41,8 @@ class Graph {
   cu::CUgraphExec exec_ = nullptr;
 };
 
+// Which captures of other threads forbid this thread calls that they may not have: 0 those in
+// global mode, 1 none but its own, 2 none.  Gives what it was.
+int exchange_capture_mode(int mode);
+
 }  // namespace tritorch

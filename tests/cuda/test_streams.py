@@ -1,6 +1,7 @@
 """Streams, events and graphs; and that the simulated device finds what is missing."""
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -230,6 +231,36 @@ def test_what_capture_forbids():
     with pytest.raises(RuntimeError, match="non-default stream"):
         cuda.CUDAGraph().capture_begin()
     cuda.zeros(N).numpy()  # the device goes on
+
+
+@pytest.mark.parametrize(("mode", "spoilt"), [(0, True), (1, False), (2, False)])
+def test_threads_say_which_captures_forbid_them_calls(mode, spoilt):
+    """One that asks for events, as who watches collectives does, may not spoil others' captures."""
+    event, graph = cuda.Event(), cuda.CUDAGraph()
+    event.record()
+    x = tritorch.zeros(4, device="cuda")
+
+    def ask():
+        assert tritorch._C.exchange_capture_mode(mode) == 0
+        try:
+            event.query()
+        except RuntimeError:
+            assert spoilt
+
+    def capture():
+        with cuda.graph(graph):
+            thread = threading.Thread(target=ask)
+            thread.start()
+            thread.join()
+            x.add_(1)
+
+    if spoilt:
+        with pytest.raises(RuntimeError, match="capture"):
+            capture()
+        return
+    capture()
+    graph.replay()
+    assert x.tolist() == [1] * 4
 
 
 def test_an_abandoned_capture_leaves_its_stream_usable():

@@ -41,6 +41,7 @@ __all__ = ["ProcessGroupNCCL", "is_available", "version"]
 
 _native = _C.nccl
 _IN_PROGRESS = 7
+_THREAD_LOCAL = 1  # of modes of captures
 # NCCL's numbers of types, and of operations.
 _TYPES = {
     "int8": 0, "uint8": 1, "bool": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5,
@@ -369,6 +370,7 @@ class ProcessGroupNCCL(Backend):
     # Who looks after them.
 
     def _watch(self) -> None:
+        _C.exchange_capture_mode(_THREAD_LOCAL)  # its questions spoil no capture of another thread
         looked = 0.0
         while True:
             with self._changed:
