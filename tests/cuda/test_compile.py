@@ -101,6 +101,7 @@ if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7):
         ("depthwise", "depthwise_weight"): (12, "bfloat16 on sm_100"),
         ("loss", "cross_entropy_in_place"): (8, "4,096 bfloat16 classes at a time, on sm_100"),
         ("matmul", "matmul"): (28, "float32 in full precision on sm_100, float64 on sm_80"),
+        ("factor", "reflect_panel"): (16, "float32 panels of 64 rows, on sm_90"),
     }
 
 # Consumers' cards, which compute float64 at a 64th of float32's speed.
