@@ -6,35 +6,41 @@ import enum
 from typing import Any
 
 from tritorch.autograd import no_grad
+from tritorch.core.gates import GATES
 from tritorch.core.info import finfo
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
 from tritorch.nn.modules.module import Module
 from tritorch.nn.utils.parametrize import register_parametrization
 from tritorch.nn.utils.spectral_norm import default_dim
 from tritorch.nn.utils.weight_norm import _weight_norm, norm_except_dim
-from tritorch.ops.linalg import geqrf, householder_product, matrix_exp, solve
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 F: Any = _functions
 
 
+def _call(name: str, *args: Any, of: str = "", **kwargs: Any) -> Any:
+    """Calls a public function by its gate: modes see it, and `compile` follows it."""
+    return GATES[f"tritorch.{of}" if of else "tritorch"][name](*args, **kwargs)
+
+
 def _eye(n: int, like: Tensor) -> Tensor:
-    return PUBLIC["eye"](n, dtype=like.dtype, device=like.device)
+    return _call("eye", n, dtype=like.dtype, device=like.device)
 
 
 def _is_orthogonal(q: Tensor) -> bool:
     n, k = q.shape[-2:]
     error = 10.0 * n * finfo(q.dtype).eps
-    return not q._is_described and PUBLIC["allclose"](q.mH @ q, _eye(k, q), atol=error)
+    return not q._is_described and _call("allclose", q.mH @ q, _eye(k, q), atol=error)
 
 
 def _make_orthogonal(a: Tensor) -> Tensor:
     """The Q of a QR decomposition whose R has a positive diagonal."""
-    x, tau = geqrf(a)
-    return householder_product(x, tau) * x.diagonal(0, -2, -1).sgn().unsqueeze(-2)
+    x, tau = _call("geqrf", a)
+    return _call("householder_product", x, tau, of="linalg") * x.diagonal(
+        0, -2, -1
+    ).sgn().unsqueeze(-2)
 
 
 class _OrthMaps(enum.Enum):
@@ -67,18 +73,19 @@ class _Orthogonal(Module):
         if self.orthogonal_map is _OrthMaps.householder:
             low = X.tril(-1)
             tau = 2.0 / (1.0 + (low * low).sum(-2))
-            q = householder_product(low, tau)
+            q = _call("householder_product", low, tau, of="linalg")
             # The diagonal of X holds signs: 1 or -1.
             q = q * X.diagonal(0, -2, -1).trunc().detach().unsqueeze(-2)
         else:
             X = X.tril()
             if n != k:
-                X = PUBLIC["cat"]([X, X.new_zeros((*X.shape[:-1], n - k))], -1)
+                X = _call("cat", [X, X.new_zeros((*X.shape[:-1], n - k))], -1)
             skew = X - X.mH
             if self.orthogonal_map is _OrthMaps.matrix_exp:
-                q = matrix_exp(skew)
+                q = _call("matrix_exp", skew, of="linalg")
             else:
-                q = solve(_eye(n, skew) - 0.5 * skew, _eye(n, skew) + 0.5 * skew)
+                eye = _eye(n, skew)
+                q = _call("solve", eye - 0.5 * skew, eye + 0.5 * skew, of="linalg")
             q = q[..., :k]
         if hasattr(self, "base"):
             q = self.base @ q
@@ -98,13 +105,13 @@ class _Orthogonal(Module):
         with no_grad():
             if hasattr(self, "base"):
                 if n != k:
-                    noise = PUBLIC["randn"](*Q.shape[:-1], n - k, dtype=Q.dtype, device=Q.device)
-                    Q = _make_orthogonal(PUBLIC["cat"]([Q, noise], -1))
+                    noise = _call("randn", *Q.shape[:-1], n - k, dtype=Q.dtype, device=Q.device)
+                    Q = _make_orthogonal(_call("cat", [Q, noise], -1))
                 else:
                     Q = Q.clone() if _is_orthogonal(Q) else _make_orthogonal(Q)
                 self.base = Q
                 # The matrix that maps to the identity; -1 on the diagonal, as PyTorch has it.
-                start = PUBLIC["zeros_like"](given)
+                start = _call("zeros_like", given)
                 start.diagonal(0, -2, -1).fill_(-1.0)
                 return start
             if self.orthogonal_map is not _OrthMaps.householder:
@@ -112,10 +119,10 @@ class _Orthogonal(Module):
                     "It is not possible to assign to the matrix exponential or the Cayley "
                     "parametrizations when use_trivialization=False."
                 )
-            a, tau = geqrf(Q)
+            a, tau = _call("geqrf", Q)
             diagonal = a.diagonal(0, -2, -1)
             signs = diagonal.sign()  # there is no reflection of a column that needs none
-            diagonal.copy_(PUBLIC["where"](tau == 0.0, -signs, signs))
+            diagonal.copy_(_call("where", tau == 0.0, -signs, signs))
             return a.mT if transposed else a
 
 
