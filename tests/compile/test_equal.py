@@ -25,9 +25,9 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return look(calls, *rest)
 
     monkeypatch.setattr(fuser, "_by_kernels", seen)
-    equal._known.clear()
+    equal.forget()
     yield found
-    equal._known.clear()
+    equal.forget()
 
 
 def parts(x: Any, scales: list[float]) -> list[Any]:

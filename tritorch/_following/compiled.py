@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch._following import logs, stances
+from tritorch._following.fusing import equal
 from tritorch._following.regions import Broken, Follower, Options, following
 
 _followers: weakref.WeakSet[Follower] = weakref.WeakSet()
@@ -18,6 +19,7 @@ _followers: weakref.WeakSet[Follower] = weakref.WeakSet()
 
 def reset() -> None:
     """Forgets what was recorded of all regions."""
+    equal.forget()
     for follower in list(_followers):
         follower.reset()
         follower._limit_was_hit = False  # type: ignore[attr-defined]

@@ -37,6 +37,11 @@ class Known(NamedTuple):
 _known: dict[Any, Known] = {}
 
 
+def forget() -> None:
+    """Lets go of all that was found."""
+    _known.clear()
+
+
 class Stretch:
     """Calls by what they are, without the numbers of their values."""
 
