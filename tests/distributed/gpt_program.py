@@ -18,7 +18,7 @@ from char_gpt import GPT  # noqa: E402
 
 import tritorch as torch  # noqa: E402
 import tritorch.distributed as dist  # noqa: E402
-from tritorch.nn import functional as F  # noqa: E402
+from tests.distributed.training import trained  # noqa: E402
 from tritorch.nn.parallel import DistributedDataParallel as DDP  # noqa: E402
 
 BATCH, CONTEXT = 8, 12
@@ -36,23 +36,14 @@ def train(device, steps, rank, size, wrap=None, compiled=False):
     data, letters = text()
     torch.manual_seed(0)
     model = GPT(letters, CONTEXT, 16, 2, 2).to(device)
-    model = wrap(model) if wrap else model
-    call = torch.compile(model) if compiled else model
-    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-    losses = []
-    for step in range(steps):
-        starts = np.random.default_rng(step).integers(0, len(data) - CONTEXT - 1, BATCH)
-        pieces = torch.from_numpy(data[starts[:, None] + np.arange(CONTEXT + 1)])
-        pieces = pieces[rank::size].to(device)
-        loss = F.cross_entropy(call(pieces[:, :-1]).flatten(0, 1), pieces[:, 1:].flatten())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        mean = loss.detach().clone()
-        if wrap:
-            dist.all_reduce(mean, dist.ReduceOp.AVG)
-        losses.append(mean.item())
-    return losses, [p.detach().cpu() for p in model.parameters()]
+
+    def batches():
+        for step in range(steps):
+            starts = np.random.default_rng(step).integers(0, len(data) - CONTEXT - 1, BATCH)
+            pieces = torch.from_numpy(data[starts[:, None] + np.arange(CONTEXT + 1)])
+            yield pieces[rank::size].to(device)
+
+    return trained(model, lambda p: torch.optim.AdamW(p, 3e-3), batches(), wrap, compiled)
 
 
 def main():

@@ -2,6 +2,7 @@
 
 import tritorch as torch
 import tritorch.distributed as dist
+from tests.distributed.training import trained
 from tritorch import nn
 from tritorch.nn.parallel import DistributedDataParallel as DDP
 
@@ -33,22 +34,13 @@ class Letters(nn.Module):
 def train(rank, size, wrap, compiled=False, steps=3):
     torch.manual_seed(0)
     model = Letters().to(GPU)
-    model = wrap(model) if wrap else model
-    call = torch.compile(model) if compiled else model
-    optimizer = torch.optim.SGD(model.parameters(), 0.5)
-    losses = []
-    for step in range(steps):
-        torch.manual_seed(step)
-        ids = torch.randint(0, WORDS, (8, LENGTH + 1))[rank::size].to(GPU)
-        loss = F.cross_entropy(call(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        mean = loss.detach().clone()
-        if wrap:
-            dist.all_reduce(mean, dist.ReduceOp.AVG)
-        losses.append(mean.item())
-    return losses, [p.detach().cpu() for p in model.parameters()]
+
+    def batches():
+        for step in range(steps):
+            torch.manual_seed(step)
+            yield torch.randint(0, WORDS, (8, LENGTH + 1))[rank::size].to(GPU)
+
+    return trained(model, lambda p: torch.optim.SGD(p, 0.5), batches(), wrap, compiled)
 
 
 def main():
