@@ -82,17 +82,19 @@ CUresult work(Lock& lock, const Action& action, std::string& detail) {
   return result;
 }
 
-CUresult run(Lock& lock, const Stream& stream, const Action& action, std::string& detail) {
-  auto timed = [&](const Action& each, CUgraphNode node) {
+// Runs an action, or the nodes of a graph, which may be graphs again.  Profiles know all of it by
+// the number of the call that enqueued it.
+CUresult run(Lock& lock, const Stream& stream, const Action& action, std::uint32_t correlation,
+             CUgraphNode node, std::string& detail) {
+  if (!action.graph) {
     const auto begin = std::chrono::steady_clock::now();
-    const CUresult result = work(lock, each, detail);
-    if (action.correlation) note_activity(each, stream, action.correlation, node, begin);
+    const CUresult result = work(lock, action, detail);
+    if (correlation) note_activity(action, stream, correlation, node, begin);
     return result;
-  };
-  if (!action.graph) return timed(action, nullptr);
+  }
   for (std::size_t index : random_order(*action.graph)) {
-    const Node& node = action.graph->nodes[index];
-    const CUresult result = timed(node.action, node.handle);
+    const Node& inner = action.graph->nodes[index];
+    const CUresult result = run(lock, stream, inner.action, correlation, inner.handle, detail);
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
@@ -110,7 +112,8 @@ void execute(Lock& lock, const std::shared_ptr<Stream>& stream) {
   const bool lost = sticky != CUDA_SUCCESS;  // the context, and its work with it
   if (!lost || operation.action.bookkeeping) {
     std::string detail;
-    result = run(lock, *stream, operation.action, detail);
+    const Action& action = operation.action;
+    result = run(lock, *stream, action, action.correlation, nullptr, detail);
     if (result != CUDA_SUCCESS && result != kInterrupted) {
       sticky = result;
       s.world->detail = detail;
