@@ -75,6 +75,13 @@ def _wide(x: Tensor) -> Tensor:
     return x.float() if x.dtype.itemsize == 2 else x
 
 
+def summed_rows(x: Tensor, before: int, dtype: Any = None) -> Tensor:
+    """The sum over the first dims.  Of no dims it is x itself, where `sum` would take all."""
+    if not before:
+        return x if dtype is None else x.to(dtype)
+    return x.sum(list(range(before)), dtype=dtype)
+
+
 def _layer_in_parts(
     x: Tensor, w: Any, b: Any, n: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
@@ -95,9 +102,8 @@ def _layer_gradients_in_parts(
     g = wide if w is None else wide * w
     along = (g * normal).mean(dims, keepdim=True)
     dx = (g - g.mean(dims, keepdim=True) - normal * along) * rstd
-    before = list(range(x.ndim - n))
-    of_weight = (wide * normal).sum(before, dtype=x.dtype)
-    return dx.to(x.dtype), of_weight, wide.sum(before, dtype=x.dtype)
+    of_weight = summed_rows(wide * normal, x.ndim - n, x.dtype)
+    return dx.to(x.dtype), of_weight, summed_rows(wide, x.ndim - n, x.dtype)
 
 
 _layer = Operator(
@@ -206,7 +212,7 @@ def _rms_gradients_in_parts(
     normal = _wide(x) * rstd
     g = wide if w is None else wide * w
     dx = (g - normal * (g * normal).mean(dims, keepdim=True)) * rstd
-    return dx.to(x.dtype), (wide * normal).sum(list(range(x.ndim - n)), dtype=x.dtype)
+    return dx.to(x.dtype), summed_rows(wide * normal, x.ndim - n, x.dtype)
 
 
 _rms = Operator(

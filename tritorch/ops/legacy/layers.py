@@ -12,7 +12,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.norm import normalised_by_batch
+from tritorch.ops.norm import normalised_by_batch, summed_rows
 
 REDUCTIONS = ("none", "mean", "sum")  # as ATen numbers them
 
@@ -306,18 +306,17 @@ def _native_layer_norm_backward(
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     shape = tuple(normalized_shape)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
-    outer = tuple(range(input.ndim - len(shape)))
+    outer = input.ndim - len(shape)
     normal = (input - mean) * rstd
     dx = None
     if output_mask[0]:
         dy = grad_out if weight is None else grad_out * weight
         along = (dy * normal).mean(dims, keepdim=True)
         dx = rstd * (dy - dy.mean(dims, keepdim=True) - normal * along)
-    summed = lambda x: x.sum(outer) if outer else x
     return (
         dx,
-        summed(grad_out * normal) if output_mask[1] else None,
-        summed(grad_out) if output_mask[2] else None,
+        summed_rows(grad_out * normal, outer) if output_mask[1] else None,
+        summed_rows(grad_out, outer) if output_mask[2] else None,
     )
 
 
