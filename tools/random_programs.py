@@ -1,6 +1,7 @@
 """Random programs, compiled beside eager: long runs of what tests/compile runs a few hundred of.
 
     python tools/random_programs.py --count 20000 [--start N] [--simulated] [--growing] [--jobs 2]
+    python tools/random_programs.py --count 2000 --simulated --near 1e-5   kernels that round less
     python tools/random_programs.py --show SEED       prints one program, and what differs
     python tools/random_programs.py --count 2000 --compiler drops_buffers      a wrong compiler
 
@@ -61,7 +62,9 @@ def compiler_of(name: str) -> Any:
     return functools.partial(tritorch.compile, mode=name or None)
 
 
-def count(seeds: range, device: str, compiler: str, rounds: int, growing: bool) -> Counted:
+def count(
+    seeds: range, device: str, compiler: str, rounds: int, growing: bool, near: float
+) -> Counted:  # fmt: skip
     """Runs the programs of some seeds, with all their calls a number of times."""
     from tests.compile.comparing import compare
     from tests.compile.random_programs import generate
@@ -84,13 +87,13 @@ def count(seeds: range, device: str, compiler: str, rounds: int, growing: bool) 
             counted.raising += 1
             counted.errors[own[0].partition("\n")[0][:100]] += 1
         counted.backward += any(" backward: " in error for error in errors)
-        if compare(program, compiler_of(compiler), device, eager):
+        if compare(program, compiler_of(compiler), device, eager, near):
             counted.failing.append(seed)
     return counted
 
 
 def small(
-    seed: int, device: str, compiler: str, rounds: int, shrink: bool, growing: bool
+    seed: int, device: str, compiler: str, rounds: int, shrink: bool, growing: bool, near: float
 ) -> str:  # fmt: skip
     """A failing program in its smallest form, with what differs."""
     from tests.compile.comparing import report
@@ -98,7 +101,7 @@ def small(
 
     program = generate(seed, growing)
     program = program.but(calls=program.calls * rounds)
-    return report(program, compiler_of(compiler), device, shrink)
+    return report(program, compiler_of(compiler), device, shrink, near)
 
 
 def main() -> int:
@@ -116,6 +119,7 @@ def main() -> int:
         default="",
         help="a mode of torch.compile, or one of tests/compile/wrong_compilers",
     )
+    parser.add_argument("--near", type=float, default=0.0, help="how near floats have to be")
     parser.add_argument("--failures", type=int, default=5, help="how many failures to print")
     parser.add_argument("--whole", action="store_true", help="print failures as they are")
     options = parser.parse_args()
@@ -125,7 +129,7 @@ def main() -> int:
     device = "cuda" if options.simulated else "cpu"
     how = {
         "device": device, "compiler": options.compiler, "rounds": options.rounds,
-        "growing": options.growing,
+        "growing": options.growing, "near": options.near,
     }  # fmt: skip
     shrunk = functools.partial(small, shrink=not options.whole, **how)
     if options.show is not None:
