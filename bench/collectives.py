@@ -1,9 +1,10 @@
 """Collectives of the gloo backend beside torch's, in turn on the same processes.
 
-    python bench/collectives.py [--torch PYTHON] [--ranks 2 4] [--rounds 5]
+    python bench/collectives.py [--torch PYTHON] [--ranks 2 4] [--rounds 5] [--json FILE]
 
 PYTHON is an interpreter that has torch.  Each side keeps its processes for the whole run; for every
 collective and size the two take turns, and the ratio is of the medians: above 1, ours is faster.
+"asynchronous" is what a call of all_reduce with async_op=True takes of the host until it returns.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+ASYNCHRONOUS = (1 << 10, 1 << 20)  # bytes
 COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce_scatter", "all_to_all")
 SIZES = (8, 1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23, 1 << 26)
 
@@ -47,6 +50,9 @@ def serve():
     dist.init_process_group("gloo")
     for line in sys.stdin:
         name, count, repeats = json.loads(line)
+        if name == "asynchronous":
+            print(statistics.median(begun(dist, library, count, repeats)), flush=True)
+            continue
         call = call_of(dist, library, name, count, dist.get_world_size())
         call()
         dist.barrier()
@@ -54,6 +60,17 @@ def serve():
         for _ in range(repeats):
             call()
         print((time.perf_counter() - start) / repeats, flush=True)
+
+
+def begun(dist, torch, count, repeats):
+    """How long all_reduce takes to begin, each time after the one before is over."""
+    x, times = torch.ones(count), []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work = dist.all_reduce(x, async_op=True)
+        times.append(time.perf_counter() - start)
+        work.wait()
+    return times
 
 
 class Side:
@@ -96,27 +113,36 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--json", type=Path, help="where all is written")
     args = parser.parse_args()
+    rows = []
     for size in args.ranks:
         port = 20000 + os.getpid() % 20000
         ours = Side(sys.executable, "tritorch", size, port)
         theirs = Side(args.torch, "torch", size, port + 1)
         print(f"{size} ranks: ours / torch in us, and the ratio torch : ours")
-        for name in COLLECTIVES:
-            for length in args.sizes:
-                repeats = max(1, min(200, (1 << 22) // length))
-                times = [
-                    [side.time(name, length // 4, repeats) for side in (ours, theirs)]
-                    for _ in range(args.rounds)
-                ]
-                mine, other = (statistics.median(column) for column in zip(*times, strict=True))
-                print(
-                    f"{name:16}{length:>10} B {mine * 1e6:>11.1f} {other * 1e6:>11.1f} "
-                    f"{other / mine:>7.2f}",
-                    flush=True,
-                )
+        cases = [(name, length) for name in COLLECTIVES for length in args.sizes]
+        for name, length in (*cases, *(("asynchronous", length) for length in ASYNCHRONOUS)):
+            repeats = max(1, min(200, (1 << 22) // length))
+            times = [
+                [side.time(name, length // 4, repeats) for side in (ours, theirs)]
+                for _ in range(args.rounds)
+            ]
+            mine, other = (statistics.median(column) for column in zip(*times, strict=True))
+            rows.append({
+                "ranks": size, "collective": name, "bytes": length, "us": round(mine * 1e6, 1),
+                "torch us": round(other * 1e6, 1), "torch : ours": round(other / mine, 2),
+            })  # fmt: skip
+            print(
+                f"{name:16}{length:>10} B {mine * 1e6:>11.1f} {other * 1e6:>11.1f} "
+                f"{other / mine:>7.2f}",
+                flush=True,
+            )
         ours.close()
         theirs.close()
+    if args.json:
+        lines = ",\n".join(json.dumps(row) for row in rows)
+        args.json.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
