@@ -1,5 +1,6 @@
 """DistributedDataParallel in each process: all train as one process on the whole batch does."""
 
+import contextlib
 import copy
 import io
 import pickle
@@ -105,6 +106,65 @@ def unused_parameters(rank, size):
         assert "b.weight" in str(error)
     else:
         raise AssertionError("a parameter without a gradient was not missed")
+
+
+class Words(nn.Module):
+    """Tables of both kinds with sparse gradients, and one that only some passes use."""
+
+    def __init__(self, seed):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.words = nn.Embedding(11, 6, sparse=True)
+        self.bags = nn.EmbeddingBag(7, 6, mode="sum", sparse=True)
+        self.rare = nn.Embedding(5, 6, sparse=True)
+        self.last = nn.Linear(6, 3)
+
+    def forward(self, x, rare):
+        y = self.words(x[:, 0]) + self.bags(x[:, 1:] % 7)
+        return self.last(y + self.rare(x[:, 0] % 5) if rare else y)
+
+
+def sparse_gradients(rank, size):
+    """Steps on every size-th example, of which the second adds up two passes."""
+
+    def trained(model, rank, size, rare):
+        optimizer = torch.optim.SGD(model.parameters(), 0.5)
+        for step in range(4):
+            torch.manual_seed(200 + step)
+            x, y = torch.randint(0, 11, (8, 4))[rank::size], torch.randint(0, 3, (8,))[rank::size]
+            optimizer.zero_grad()
+            for last in (False, True) if step == 1 else (True,):
+                waits = last or not isinstance(model, DDP)
+                with contextlib.nullcontext() if waits else model.no_sync():
+                    F.cross_entropy(model(x, rare(step)), y).backward()
+            tables = model.module if isinstance(model, DDP) else model
+            assert tables.words.weight.grad.is_sparse and tables.bags.weight.grad.is_sparse
+            optimizer.step()
+        return list(model.parameters())
+
+    for options in OPTIONS:
+        some = options.get("find_unused_parameters")
+        rare = (lambda step: step > 1) if some else (lambda step: True)
+        found = trained(DDP(Words(rank), **options), rank, size, rare)
+        wanted = trained(Words(0), 0, 1, rare)
+        same_everywhere([p.detach() for p in found])
+        for mine, other in zip(found, wanted, strict=True):
+            assert torch.allclose(mine, other, 1e-4, 1e-5), options
+    hooked = DDP(Words(rank))
+    hooked.register_comm_hook(None, default_hooks.allreduce_hook)
+    for mine, other in zip(
+        trained(hooked, rank, size, lambda _: True), trained(Words(0), 0, 1, lambda _: True)
+    ):
+        assert torch.allclose(mine, other, 1e-4, 1e-5)
+    dense = nn.Embedding(4, 2)
+    model = DDP(nn.Sequential(dense))
+    dense.sparse = True  # after the fact
+    try:
+        model(torch.tensor([1])).sum().backward()
+    except RuntimeError as error:
+        assert "Expected variable to have dense gradient. Parameter: 0.weight" in str(error)
+    else:
+        raise AssertionError("a sparse gradient travelled as a dense one")
 
 
 def buffers_and_states(rank, size):
@@ -227,8 +287,8 @@ def refused(rank, size):
 def main():
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
-    for part in (as_one_process, unused_parameters, accumulated, told, buffers_and_states, hooks,
-                 refused):  # fmt: skip
+    for part in (as_one_process, unused_parameters, sparse_gradients, accumulated, told,
+                 buffers_and_states, hooks, refused):  # fmt: skip
         part(rank, size)
     dist.destroy_process_group()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from tritorch import zeros
 from tritorch.core.layout import contiguous_strides, is_dense
+from tritorch.ops.interpret.sparse.build import sparse_coo_tensor
 
 FIRST = 1 << 20  # bytes: the first bucket is small, so that something travels early
+NOBODY: frozenset[int] = frozenset()
 
 
 class Bucket:
@@ -33,14 +35,46 @@ class Bucket:
         self.waiting = len(self.parameters)
         self.work: Any = None
 
+    def clear(self) -> None:
+        """Lets all gradients be zero."""
+        self.flat.zero_()
 
-def divided(order: Sequence[int], parameters: Sequence[Any], first: int, cap: int) -> list[Any]:
+    def arrived(self, value: Any) -> None:
+        """Takes what has travelled."""
+        if value is not self.flat:
+            self.flat.copy_(value)
+
+
+class SparseBucket(Bucket):
+    """One parameter's sparse gradient, another tensor in each pass."""
+
+    def __init__(self, parameter: Any) -> None:
+        self.parameters, self.views = [parameter], [None]
+        self.waiting, self.work = 1, None
+        self.clear()
+
+    def clear(self) -> None:
+        """Lets no row have a gradient."""
+        (p,) = self.parameters
+        self.flat = sparse_coo_tensor(size=tuple(p.shape), dtype=p.dtype, device=p.device)
+
+    def arrived(self, value: Any) -> None:
+        """Takes what has travelled."""
+        self.flat = value
+
+
+def divided(
+    order: Sequence[int], parameters: Sequence[Any], first: int, cap: int, sparse: Set[int] = NOBODY
+) -> list[Any]:
     """Which parameters travel together: in this order, those of one kind and device up to so many
-    bytes, the first bucket of each up to `first`."""
+    bytes, the first bucket of each up to `first`; those with sparse gradients each alone."""
     found: list[list[int]] = []
     open_ones: dict[Any, tuple[list[int], int]] = {}
     limits: dict[Any, int] = {}
     for i in order:
+        if i in sparse:
+            found.append([i])
+            continue
         p = parameters[i]
         kind = p.dtype, p.device
         bucket, size = open_ones.get(kind, ([], 0))
@@ -71,8 +105,8 @@ class GradBucket:
         return self._buffer
 
     def gradients(self) -> list[Any]:
-        """Each gradient, in the memory of the buffer."""
-        return list(self._bucket.views)
+        """Each gradient, in the memory of the buffer; a sparse one is the buffer."""
+        return [self._buffer if view is None else view for view in self._bucket.views]
 
     def parameters(self) -> list[Any]:
         """Whose gradients they are."""

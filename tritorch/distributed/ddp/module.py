@@ -19,6 +19,7 @@ from tritorch.distributed.ddp.reducer import Reducer
 from tritorch.distributed.groups import _group_or_default_group, get_backend, get_global_rank
 from tritorch.distributed.objects import all_gather_object
 from tritorch.futures import Future
+from tritorch.nn.modules.embedding import Embedding, EmbeddingBag
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import is_lazy
 
@@ -72,7 +73,7 @@ class DistributedDataParallel(Module, Joinable):
         self.reducer = Reducer(
             [p for _, p in chosen], [name for name, _ in chosen], self.process_group,
             self._first_cap, self.bucket_bytes_cap, self.gradient_as_bucket_view,
-            self.find_unused_parameters, self.static_graph,
+            self.find_unused_parameters, self.static_graph, self._sparse(chosen),
         )  # fmt: skip
         self.reducer.statistics.describe(self, get_backend(self.process_group))
 
@@ -85,6 +86,12 @@ class DistributedDataParallel(Module, Joinable):
             (name, p) for name, p in self.module.named_parameters()
             if p.requires_grad and self._travels(name)
         ]  # fmt: skip
+
+    def _sparse(self, chosen: list[tuple[str, Any]]) -> list[int]:
+        """The places of those parameters whose gradients are sparse."""
+        tables = (m for m in self.module.modules() if isinstance(m, (Embedding, EmbeddingBag)))
+        ids = {id(p) for m in tables if m.sparse for p in m.parameters(recurse=False)}
+        return [i for i, (_, p) in enumerate(chosen) if id(p) in ids]
 
     def _check_devices(self, chosen: Any, device_ids: Any, output_device: Any) -> None:
         if any(is_lazy(p) for _, p in chosen):

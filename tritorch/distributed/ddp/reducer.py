@@ -17,7 +17,7 @@ from tritorch import no_grad, tensor
 from tritorch.autograd.nodes import AccumulateGrad
 from tritorch.autograd.passes import queue_callback
 from tritorch.distributed.collectives import all_reduce, broadcast
-from tritorch.distributed.ddp.buckets import Bucket, GradBucket, divided
+from tritorch.distributed.ddp.buckets import Bucket, GradBucket, SparseBucket, divided
 from tritorch.distributed.ddp.statistics import Statistics
 from tritorch.distributed.groups import get_global_rank
 
@@ -41,15 +41,17 @@ class Reducer:
     """Averages the gradients of some parameters over a group.
 
     as_views: `.grad` is the bucket's memory itself; find_unused: some parameters may have no part
-    in a pass; static: which have one, and how often, is as in the first pass."""
+    in a pass; static: which have one, and how often, is as in the first pass; sparse: those whose
+    gradients are."""
 
     def __init__(
         self, parameters: Sequence[Any], names: Sequence[str], group: Any, first: int, cap: int,
-        as_views: bool, find_unused: bool, static: bool,
+        as_views: bool, find_unused: bool, static: bool, sparse: Iterable[int] = (),
     ) -> None:  # fmt: skip
         self.parameters, self.names, self.group = list(parameters), list(names), group
         self.first, self.cap = first, cap
         self.as_views, self.find_unused, self.static = as_views, find_unused, static
+        self.sparse = frozenset(sparse)
         self.hook: Callable[[Any, Any], Any] | None = None
         self.hook_state: Any = None
         self.synchronising = True
@@ -71,8 +73,12 @@ class Reducer:
     # Buckets.
 
     def _build(self, order: Sequence[int]) -> None:
-        self.parts = divided(order, self.parameters, self.first, self.cap)
-        self.buckets = [Bucket([self.parameters[i] for i in part]) for part in self.parts]
+        self.parts = divided(order, self.parameters, self.first, self.cap, self.sparse)
+        self.buckets = [
+            SparseBucket(self.parameters[part[0]]) if part[0] in self.sparse
+            else Bucket([self.parameters[i] for i in part])
+            for part in self.parts
+        ]  # fmt: skip
         self.places = {i: (b, k) for b, part in enumerate(self.parts) for k, i in enumerate(part)}
 
     def _view(self, i: int) -> Any:
@@ -92,7 +98,7 @@ class Reducer:
         before = [self._view(i) for i in range(len(self.parameters))]
         self._build(order.tolist())
         for i, p in enumerate(self.parameters):
-            if p.grad is before[i]:
+            if p.grad is not None and p.grad is before[i]:
                 self._view(i).copy_(before[i])
                 p.grad = self._view(i)
 
@@ -134,7 +140,7 @@ class Reducer:
         if rebuild:
             self._rebuild()
         for number, bucket in enumerate(self.buckets):
-            bucket.flat.zero_()
+            bucket.clear()
             self._start(number)
         if self.find_unused or self.static:
             all_reduce(self._numbers([0] * len(self.parameters)), group=self.group)
@@ -169,20 +175,32 @@ class Reducer:
     def _ready(self, i: int) -> None:
         """A gradient is as this process has it."""
         self._ready_ones.add(i)
-        p, view = self.parameters[i], self._view(i)
-        if p.grad is None:
-            view.zero_()
-        elif p.grad is not view:
-            if p.grad.is_sparse:
-                raise RuntimeError(f"the gradient of {self.names[i]} is sparse: it cannot travel")
-            view.copy_(p.grad)
-            if self.as_views:
-                p.grad = view
         bucket = self.buckets[self.places[i][0]]
+        self._lay(i, bucket)
         bucket.waiting -= 1
         while self._next < len(self.buckets) and self.buckets[self._next].waiting == 0:
             self._start(self._next)
             self._next += 1
+
+    def _lay(self, i: int, bucket: Bucket) -> None:
+        """Puts a gradient into its bucket."""
+        p, view = self.parameters[i], self._view(i)
+        if p.grad is not None and p.grad.is_sparse != (i in self.sparse):
+            kind = "sparse" if i in self.sparse else "dense"
+            raise RuntimeError(
+                f"Expected variable to have {kind} gradient. Parameter: {self.names[i]} (weights "
+                "of Embedding and EmbeddingBag with sparse=True have sparse ones, no others)"
+            )
+        if view is None:
+            bucket.clear()
+            if p.grad is not None:
+                bucket.flat = p.grad.clone()
+        elif p.grad is None:
+            view.zero_()
+        elif p.grad is not view:
+            view.copy_(p.grad)
+            if self.as_views:
+                p.grad = view
 
     def _start(self, number: int) -> None:
         bucket = self.buckets[number]
@@ -210,14 +228,14 @@ class Reducer:
                 bucket.work.wait()
             else:
                 found = bucket.work.wait()
-                found = found[0] if isinstance(found, (list, tuple)) else found
-                if found is not bucket.flat:
-                    bucket.flat.copy_(found)
+                bucket.arrived(found[0] if isinstance(found, (list, tuple)) else found)
         for i, p in enumerate(self.parameters):
             view = self._view(i)
             if not used[i]:
                 continue  # nobody has a gradient: it stays as it is
-            if self.as_views:
+            if view is None:
+                p.grad = self.buckets[self.places[i][0]].flat
+            elif self.as_views:
                 p.grad = view
             elif p.grad is None:
                 p.grad = view.clone()
