@@ -11,6 +11,7 @@ import pytest
 import tritorch as torch
 import tritorch.distributed as dist
 from tritorch.distributed import world
+from tritorch.distributed.where import Ring
 
 
 @pytest.fixture
@@ -256,3 +257,24 @@ def test_levels(monkeypatch):
         dist.set_debug_level_from_env()
     dist.set_debug_level(before)
     assert "LOCAL_RANK" in os.environ or dist.distributed_c10d.get_node_local_rank(7) == 7
+
+
+def test_a_timeout_tells_what_others_had_called_there():
+    """A sender is done with a gather whose parts do not fit, and has gone on."""
+    ring = Ring("0", 0, 3, None)
+
+    def place(rank, shape, *more):
+        recent = [
+            (0, "send (float32[5])", "a.py:1"),
+            (3, f"gather #3 (float32[{shape}])", "a.py:7"),
+        ]
+        return {"rank": rank, "last": "", "waits": True, "kind": "", "recent": [*recent, *more]}
+
+    later = 4, "all_reduce #4 (float32[1])", "a.py:9"
+    ring.failed = {0: place(0, 300), 1: place(1, 299, later), 2: place(2, 300, later)}
+    assert ring.difference() == (
+        ". #3 was: rank 1: gather #3 (float32[299]), a.py:7; "
+        "ranks 0, 2: gather #3 (float32[300]), a.py:7"
+    )
+    ring.failed[1] = place(1, 300, later)  # all called the same: somebody is late
+    assert ring.difference() == ""

@@ -164,21 +164,25 @@ class Ring:
 
     def difference(self) -> str:
         """The first call that was not the same at all members, if it lies before where they are:
-        who sends over TCP does not hear that a receiver had called something else."""
+        who sends does not hear that a receiver had called something else.  Where nobody knows of a
+        mismatch, only the call that somebody still waits in is looked at: others may differ by
+        right (parts of different sizes)."""
         found = self.gather()
-        if all(each.get("kind") != "mismatch" for each in found.values()):
-            return ""
+        known = any(each.get("kind") == "mismatch" for each in found.values())
         calls: dict[int, dict[int, tuple[str, str]]] = {}
         for rank, said in found.items():
             for sequence, call, line in said.get("recent", ()):
-                calls.setdefault(sequence, {})[rank] = call, line
-        for sequence in sorted(calls):
+                if sequence:  # no message
+                    calls.setdefault(sequence, {})[rank] = call, line
+        last_of = {rank: number for number, by in sorted(calls.items()) for rank in by}
+        for sequence in sorted(calls) if known else [min(last_of.values())] if calls else []:
             places: dict[str, list[int]] = {}
             for rank, (call, line) in sorted(calls[sequence].items()):
                 places.setdefault(f"{call}, {line}", []).append(self.ranks[rank])
             if len({call for call, _ in calls[sequence].values()}) > 1:
                 last = max(calls) == sequence
-                return "" if last else f". They differ from #{sequence} on: {_listed(places)}"
+                what = f"They differ from #{sequence} on" if known else f"#{sequence} was"
+                return "" if last else f". {what}: {_listed(places)}"
         return ""
 
     def error(self, failure: tuple[str, str, list[int]]) -> DistBackendError:
