@@ -10,7 +10,6 @@ from tritorch.core.layout import contiguous_strides, is_dense
 from tritorch.ops.interpret.sparse.build import sparse_coo_tensor
 
 FIRST = 1 << 20  # bytes: the first bucket is small, so that something travels early
-NOBODY: frozenset[int] = frozenset()
 
 
 class Bucket:
@@ -19,12 +18,21 @@ class Bucket:
     views: where each parameter's gradient lies, as the parameter does; waiting: how many gradients
     of this pass are still to come; work: what moves them."""
 
+    flat: Any
+
     def __init__(self, parameters: Sequence[Any]) -> None:
         self.parameters = list(parameters)
+        self.views: list[Any] = []
+        self.waiting = len(self.parameters)
+        self.work: Any = None
+        self.allocate()
+
+    def allocate(self) -> None:
+        """Makes the memory in which the gradients lie."""
+        parameters = self.parameters
         first = parameters[0]
         total = sum(p.numel() for p in parameters)
         self.flat = zeros(total, dtype=first.dtype, device=first.device)
-        self.views: list[Any] = []
         place = 0
         for p in parameters:
             shape, strides = tuple(p.shape), tuple(p.stride())
@@ -32,8 +40,6 @@ class Bucket:
                 strides = contiguous_strides(shape)
             self.views.append(self.flat.as_strided(shape, strides, place))
             place += p.numel()
-        self.waiting = len(self.parameters)
-        self.work: Any = None
 
     def clear(self) -> None:
         """Lets all gradients be zero."""
@@ -46,11 +52,11 @@ class Bucket:
 
 
 class SparseBucket(Bucket):
-    """One parameter's sparse gradient, another tensor in each pass."""
+    """One parameter's sparse gradient, another tensor in each pass: there is no view of it."""
 
-    def __init__(self, parameter: Any) -> None:
-        self.parameters, self.views = [parameter], [None]
-        self.waiting, self.work = 1, None
+    def allocate(self) -> None:
+        """Lets no row have a gradient."""
+        self.views = [None]
         self.clear()
 
     def clear(self) -> None:
@@ -64,8 +70,8 @@ class SparseBucket(Bucket):
 
 
 def divided(
-    order: Sequence[int], parameters: Sequence[Any], first: int, cap: int, sparse: Set[int] = NOBODY
-) -> list[Any]:
+    order: Sequence[int], parameters: Sequence[Any], first: int, cap: int, sparse: Set[int]
+) -> list[Any]:  # fmt: skip
     """Which parameters travel together: in this order, those of one kind and device up to so many
     bytes, the first bucket of each up to `first`; those with sparse gradients each alone."""
     found: list[list[int]] = []

@@ -46,7 +46,7 @@ class Reducer:
 
     def __init__(
         self, parameters: Sequence[Any], names: Sequence[str], group: Any, first: int, cap: int,
-        as_views: bool, find_unused: bool, static: bool, sparse: Iterable[int] = (),
+        as_views: bool, find_unused: bool, static: bool, sparse: Iterable[int],
     ) -> None:  # fmt: skip
         self.parameters, self.names, self.group = list(parameters), list(names), group
         self.first, self.cap = first, cap
@@ -75,10 +75,9 @@ class Reducer:
     def _build(self, order: Sequence[int]) -> None:
         self.parts = divided(order, self.parameters, self.first, self.cap, self.sparse)
         self.buckets = [
-            SparseBucket(self.parameters[part[0]]) if part[0] in self.sparse
-            else Bucket([self.parameters[i] for i in part])
+            (SparseBucket if part[0] in self.sparse else Bucket)([self.parameters[i] for i in part])
             for part in self.parts
-        ]  # fmt: skip
+        ]
         self.places = {i: (b, k) for b, part in enumerate(self.parts) for k, i in enumerate(part)}
 
     def _view(self, i: int) -> Any:
