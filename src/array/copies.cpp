@@ -13,7 +13,7 @@
 namespace tritorch {
 namespace {
 
-constexpr std::size_t kSmall = 1 << 16;  // bytes that a copy keeps that waits
+constexpr std::size_t kSmall = 1 << 20;  // bytes that a copy keeps that waits
 
 void require_dense(const Array& array, std::size_t bytes, const char* what) {
   if (!array.layout.is_contiguous())

@@ -148,7 +148,13 @@ void bind_streams(nb::module_& m) {
         cu::CUstreamCaptureStatus status;
         cu::cuuint64_t id = 0;
         DeviceScope scope(device);
-        DRIVE(cuStreamGetCaptureInfo(stream_of(stream), &status, &id, nullptr, nullptr, nullptr));
+        cu::CUresult result;
+        {
+          BlockingRegion region;  // without `drive`: launches that wait are in no capture
+          result = driver().cuStreamGetCaptureInfo(stream_of(stream), &status, &id, nullptr,
+                                                   nullptr, nullptr);
+        }
+        check(result, "cuStreamGetCaptureInfo(stream, &status, &id)");
         if (status == cu::CU_STREAM_CAPTURE_STATUS_INVALIDATED) return std::int64_t{-1};
         return status == cu::CU_STREAM_CAPTURE_STATUS_ACTIVE ? static_cast<std::int64_t>(id)
                                                              : std::int64_t{0};

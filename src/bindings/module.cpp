@@ -1,13 +1,17 @@
 // tritorch._C: the module, and what the interpreter does for the code below it.
+#include <atomic>
+
 #include "array/array.h"
 #include "bindings/convert.h"
 #include "driver/blocking.h"
 #include "following/region.h"
+#include "host/functions.h"
 #include "interpreter.h"
 #include "launch/launcher.h"
 #include "memory/host.h"
 #include "memory/registry.h"
 #include "nn/modules.h"
+#include "products/products.h"
 #include "profiling/python.h"
 #include "tensor/answers.h"
 #include "tensor/gate.h"
@@ -15,6 +19,7 @@
 #include "tensor/quiet.h"
 #include "tensor/tensor.h"
 #include "traces.h"
+#include "workers.h"
 
 namespace tritorch {
 namespace {
@@ -38,6 +43,37 @@ bool collect_garbage() {
     Py_XDECREF(result);
   });
   return true;
+}
+
+// work(i) for each i below `count`, on the workers: one of them at a time has the interpreter,
+// which NumPy lets go of while it computes.  The first error ends it.
+void share_python(std::ptrdiff_t count, nb::handle work) {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  {
+    BlockingRegion others;
+    std::atomic<bool> failed{false};
+    share(count, [&](Parts& parts) {
+      std::ptrdiff_t i = parts.take();
+      if (i < 0) return;
+      outlasting([&] {
+        const Acquired interpreter;
+        for (; i >= 0 && !failed; i = parts.take()) {
+          PyObject* number = PyLong_FromSsize_t(i);
+          PyObject* done = number ? PyObject_CallOneArg(work.ptr(), number) : nullptr;
+          Py_XDECREF(number);
+          Py_XDECREF(done);
+          if (done) continue;
+          if (failed.exchange(true))
+            PyErr_Clear();
+          else
+            PyErr_Fetch(&type, &value, &traceback);
+        }
+      });
+    });
+  }
+  if (!type) return;
+  PyErr_Restore(type, value, traceback);
+  throw nb::python_error();
 }
 
 }  // namespace
@@ -67,10 +103,16 @@ NB_MODULE(_C, m) {
   bind_simulator(m);
   bind_distributed(m);
   bind_nccl(m);
+  m.def("set_workers", &set_workers, nb::arg("count"),
+        nb::sig("def set_workers(count: int, /) -> None"), "How many threads share work.");
+  m.def("share", &share_python, nb::arg("count"), nb::arg("work"),
+        nb::sig("def share(count: int, work: Callable[[int], Any], /) -> None"),
+        "work(i) for each i below count, on as many threads as there are.");
   keep_freed_host_memory();
   if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
       !add_following(m.ptr()) || !add_property_type(m.ptr()) || !add_module_type(m.ptr()) ||
       !add_quiet_type(m.ptr()) || !add_ndarray_functions(m.ptr()) ||
+      !add_product_functions(m.ptr()) || !add_host_functions(m.ptr()) ||
       !profiling::add_functions(m.ptr()))
     throw nb::python_error();
 }

@@ -76,7 +76,7 @@ void Group::run(const Operation& operation, std::uint64_t sequence, Task& task) 
 std::shared_ptr<Task> Group::submit(Operation operation, std::uint64_t sequence, bool wait) {
   auto task = std::make_shared<Task>();
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     if (stopped_ || process_ != getpid()) {
       task->finish(Failure{Trouble::backend, "the group was ended", {}});
       return task;
@@ -84,7 +84,9 @@ std::shared_ptr<Task> Group::submit(Operation operation, std::uint64_t sequence,
     if (!wait || running_ || !queue_.empty()) {
       queue_.push_back({std::move(operation), sequence, task});
       if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
-      changed_->notify_all();
+      const bool idle = !running_;  // who runs something looks at the queue afterwards
+      lock.unlock();                // or the thread would wake to wait for this one
+      if (idle) changed_->notify_all();
       return task;
     }
     running_ = true;

@@ -8,24 +8,20 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define TRITORCH_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define TRITORCH_WIDEST
-#endif
-
 namespace tritorch {
 namespace {
 
-constexpr int kTile = 8;  // vectors in registers
+constexpr int kTile = 12, kSmall = 4;  // vectors in registers, of which the least have 16
 
-// Numbers side by side, and how they are read, written, negated and stripped of their sign.
+// Numbers side by side, in one register, and how they are read, written, negated and stripped of
+// their sign.  A vector that no register holds would live in memory.
+template <std::size_t Lanes>
 struct Wide {
-  typedef float Value __attribute__((vector_size(4 * kLanes)));
-  typedef std::uint32_t Bits __attribute__((vector_size(4 * kLanes)));
-  static constexpr std::ptrdiff_t bytes = 4 * kLanes;
+  typedef float Value __attribute__((vector_size(4 * Lanes)));
+  typedef std::uint32_t Bits __attribute__((vector_size(4 * Lanes)));
+  static constexpr std::ptrdiff_t bytes = 4 * Lanes;
   [[gnu::always_inline]] static void take_root(Value& x) {
-    float numbers[kLanes];
+    float numbers[Lanes];
     std::memcpy(numbers, &x, sizeof x);
     for (float& number : numbers) number = __builtin_sqrtf(number);
     std::memcpy(&x, numbers, sizeof x);
@@ -46,9 +42,9 @@ template <class Kind, int Count>
   for (; move != end; ++move) {
     char* from = move->data + (move->walked ? at : std::ptrdiff_t{0});
     const std::ptrdiff_t by = move->walked ? Kind::bytes : 0;
-#define TRITORCH_ACT(name, change)                                      \
-  case Act::name:                                                       \
-    _Pragma("GCC unroll 8") for (int i = 0; i < Count; ++i) { change; } \
+#define TRITORCH_ACT(name, change)                                       \
+  case Act::name:                                                        \
+    _Pragma("GCC unroll 12") for (int i = 0; i < Count; ++i) { change; } \
     break;
 #define TRITORCH_READ std::memcpy(&y, from + i * by, sizeof y)
 #define TRITORCH_BITS(change)          \
@@ -75,15 +71,43 @@ template <class Kind, int Count>
   }
 }
 
-}  // namespace
-
-TRITORCH_WIDEST void accumulate(const Move* moves, const Move* end, std::ptrdiff_t n) {
+template <std::size_t Lanes>
+[[gnu::always_inline]] inline void run(const Move* moves, const Move* end, std::ptrdiff_t n) {
+  using Kind = Wide<Lanes>;
   const std::ptrdiff_t bytes = n * Single::bytes;
   std::ptrdiff_t at = 0;
-  for (; at + kTile * Wide::bytes <= bytes; at += kTile * Wide::bytes)
-    tile<Wide, kTile>(moves, end, at);
-  for (; at + Wide::bytes <= bytes; at += Wide::bytes) tile<Wide, 1>(moves, end, at);
+  for (; at + kTile * Kind::bytes <= bytes; at += kTile * Kind::bytes)
+    tile<Kind, kTile>(moves, end, at);
+  for (; at + kSmall * Kind::bytes <= bytes; at += kSmall * Kind::bytes)
+    tile<Kind, kSmall>(moves, end, at);
+  for (; at + Kind::bytes <= bytes; at += Kind::bytes) tile<Kind, 1>(moves, end, at);
   for (; at < bytes; at += Single::bytes) tile<Single, 1>(moves, end, at);
+}
+
+using Run = void (*)(const Move*, const Move*, std::ptrdiff_t);
+
+void run_plain(const Move* moves, const Move* end, std::ptrdiff_t n) { run<4>(moves, end, n); }
+
+#if defined(__x86_64__) && defined(__GNUC__)
+[[gnu::target("avx2")]] void run_avx2(const Move* moves, const Move* end, std::ptrdiff_t n) {
+  run<8>(moves, end, n);
+}
+[[gnu::target("avx512f")]] void run_avx512(const Move* moves, const Move* end, std::ptrdiff_t n) {
+  run<16>(moves, end, n);
+}
+Run widest() {
+  if (__builtin_cpu_supports("avx512f")) return run_avx512;
+  return __builtin_cpu_supports("avx2") ? run_avx2 : run_plain;
+}
+#else
+Run widest() { return run_plain; }
+#endif
+
+}  // namespace
+
+void accumulate(const Move* moves, const Move* end, std::ptrdiff_t n) {
+  static const Run found = widest();
+  found(moves, end, n);
 }
 
 std::optional<Act> act_of(std::string_view name, bool right) {

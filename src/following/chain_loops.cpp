@@ -1,6 +1,9 @@
 #include "following/chain_loops.h"
 
+#include <algorithm>
 #include <cstdint>
+
+#include "widest.h"
 
 namespace tritorch {
 namespace {
@@ -62,6 +65,34 @@ void convert(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
   for (Py_ssize_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i * step]);
 }
 
+// bfloat16: the upper half of a float32, rounded to even; a NaN keeps its sign alone.
+[[gnu::always_inline]] inline std::uint32_t wide_of(std::uint16_t x) {
+  return static_cast<std::uint32_t>(x) << 16;
+}
+[[gnu::always_inline]] inline std::uint16_t narrow_of(std::uint32_t bits) {
+  const std::uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  const std::uint32_t lost = -static_cast<std::uint32_t>((bits & 0x7fffffffu) > 0x7f800000u);
+  return static_cast<std::uint16_t>((rounded & ~lost) |
+                                    (((bits >> 16 & 0x8000u) | 0x7fc0u) & lost));
+}
+
+template <class From, class To, To (*Of)(From)>
+[[gnu::always_inline]] inline void recode(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
+  const auto* from = reinterpret_cast<const From*>(p[0]);
+  auto* to = reinterpret_cast<To*>(p[1]);
+  if (by[0])
+    for (Py_ssize_t i = 0; i < n; ++i) to[i] = Of(from[i]);
+  else
+    std::fill_n(to, n, Of(*from));
+}
+
+TRITORCH_WIDEST void widen(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
+  recode<std::uint16_t, std::uint32_t, wide_of>(p, by, n);
+}
+TRITORCH_WIDEST void narrow(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
+  recode<std::uint32_t, std::uint16_t, narrow_of>(p, by, n);
+}
+
 template <class From>
 Convert converter_from(char to) {
   switch (to) {
@@ -83,6 +114,8 @@ Convert converter_from(char to) {
 Convert converter(char from, char to) {
   if (from == to && (from == '?' || from == 'b' || from == 'B'))
     return convert<std::uint8_t, std::uint8_t>;
+  if (from == 'E' || to == 'E')
+    return from == 'E' && to == 'f' ? widen : from == 'f' && to == 'E' ? narrow : nullptr;
   const bool to_float = to == 'f' || to == 'd';
   switch (from) {
     case '?':

@@ -371,8 +371,10 @@ struct KernelState {
   std::vector<PyObject*> defaults;  // null where there is none
   std::vector<Kind> kinds;
   std::unordered_multimap<std::uint64_t, Entry> entries;
-  // Call sites' keyword tuples, resolved: a parameter's index, or -1 for an option.
-  std::vector<std::pair<PyObject*, std::vector<int>>> call_sites;
+  // Call sites' keyword tuples, resolved: a parameter's index, or -1 for an option.  A launch
+  // shares its slots: while it asks Python to compile, other threads add call sites and forget
+  // them.
+  std::vector<std::pair<PyObject*, std::shared_ptr<const std::vector<int>>>> call_sites;
 };
 
 struct Kernel {
@@ -406,7 +408,7 @@ class ProfiledKernel {
 
 constexpr std::size_t kMaxParams = 128, kMaxEntries = 4096, kMaxCallSites = 64;
 
-const std::vector<int>& resolve_keywords(KernelState& state, PyObject* names) {
+std::shared_ptr<const std::vector<int>> resolve_keywords(KernelState& state, PyObject* names) {
   for (auto& [known, slots] : state.call_sites)
     if (known == names) return slots;
   if (state.call_sites.size() >= kMaxCallSites) {
@@ -421,7 +423,8 @@ const std::vector<int>& resolve_keywords(KernelState& state, PyObject* names) {
         slot = static_cast<int>(p);
     slots.push_back(slot);
   }
-  return state.call_sites.emplace_back(Py_NewRef(names), std::move(slots)).second;
+  auto shared = std::make_shared<const std::vector<int>>(std::move(slots));
+  return state.call_sites.emplace_back(Py_NewRef(names), std::move(shared)).second;
 }
 
 // A constant enters the key by value if it is a small number, or a tuple of them; else by identity
@@ -524,6 +527,25 @@ void release(Entry& entry) {
   Py_XDECREF(entry.keep);
 }
 
+// A launch's own references to what an entry owns.
+struct Held {
+  explicit Held(const Entry& entry)
+      : launcher(entry.launcher), function(entry.function), keep(entry.keep) {
+    Py_INCREF(launcher);
+    Py_INCREF(keep);
+  }
+  ~Held() {
+    Py_DECREF(launcher);
+    Py_DECREF(keep);
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+  Launcher* launcher;
+  cu::CUfunction function;
+  PyObject* keep;
+};
+
 // kernel(grid, *params, **params_and_options)
 PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
   return guarded([&]() -> PyObject* {
@@ -536,9 +558,9 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
     PyObject* values[kMaxParams];
     for (std::size_t i = 0; i < count; ++i)
       values[i] = static_cast<Py_ssize_t>(i) < positional - 1 ? args[i + 1] : state.defaults[i];
-    const std::vector<int>* slots = nullptr;
+    std::shared_ptr<const std::vector<int>> slots;
     if (names) {
-      slots = &resolve_keywords(state, names);
+      slots = resolve_keywords(state, names);
       for (std::size_t i = 0; i < slots->size(); ++i)
         if (int slot = (*slots)[i]; slot >= 0) {
           if (slot < positional - 1)
@@ -590,26 +612,14 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
       auto [first, last] = state.entries.equal_range(hash);
       for (; first != last; ++first)
         if (key == first->second.key) {
+          const Held held(first->second);  // what Python runs below may clear the table
           if (waits_behind_others()) return put_behind();
-          Launcher* launcher = first->second.launcher;
-          PyObject* keep = first->second.keep;
-          Py_INCREF(launcher);  // a hook may clear the table
-          Py_INCREF(keep);
-          cu::CUfunction function = first->second.function;
-          try {
-            launch(launcher, function, grid, stream, device, values, keep);
-          } catch (...) {
-            Py_DECREF(launcher);
-            Py_DECREF(keep);
-            throw;
-          }
-          Py_DECREF(launcher);
-          Py_DECREF(keep);
+          launch(held.launcher, held.function, grid, stream, device, values, held.keep);
           Py_RETURN_NONE;
         }
     }
-    std::optional<Entry> found = compile(state, device, values, args, positional, names, slots,
-                                         key.cacheable() && may_wait(stream));
+    std::optional<Entry> found = compile(state, device, values, args, positional, names,
+                                         slots.get(), key.cacheable() && may_wait(stream));
     if (!found) return put_behind();
     Entry& entry = *found;
     entry.key = key.words();

@@ -15,7 +15,9 @@
 namespace tritorch {
 namespace {
 
-constexpr std::size_t kMost = 128;  // launches in the queue: they keep memory
+// Launches in the queue, which keep memory: where there would be more, the first waits for its
+// kernel while those of the others are compiled.
+constexpr std::size_t kMost = 128;
 
 struct Waiting {
   std::function<void()> call;  // a copy or a fill; or else a launch:
@@ -83,7 +85,8 @@ void make(const Waiting& each) {
   Py_DECREF(result);
 }
 
-void start_all() {
+// Starts the first of them, until no more than so many are left.
+void start_until(std::size_t left) {
   if (starts_here || ends()) return;
   auto held = lock_politely(starting);
   outlasting([&] {
@@ -91,7 +94,7 @@ void start_all() {
     Undisturbed undisturbed;
     starts_here = true;
     try {
-      while (!queue().empty()) {
+      while (queue().size() > left) {
         Waiting each = std::move(queue().front());
         queue().pop_front();
         try {
@@ -109,9 +112,11 @@ void start_all() {
       throw;
     }
     starts_here = false;
-    starts_what_waits = nullptr;
+    if (queue().empty()) starts_what_waits = nullptr;
   });
 }
+
+void start_all() { start_until(0); }
 
 void put(Waiting each) {
   queue().push_back(std::move(each));
@@ -149,7 +154,7 @@ void wait_to_launch(PyObject* kernel, PyObject* const* args, std::size_t positio
   const std::size_t keywords = names ? static_cast<std::size_t>(PyTuple_GET_SIZE(names)) : 0;
   for (std::size_t i = 0; i < positional + keywords; ++i) each.args.push_back(Py_NewRef(args[i]));
   put(std::move(each));
-  if (queue().size() >= kMost) start_what_waits();
+  if (queue().size() > kMost) start_until(kMost);
 }
 
 void launch_at_once() {

@@ -323,14 +323,15 @@ Result collective(Comm handle, cu::CUstream stream, Kind kind, DataType type, Re
 }
 
 Result transfer(Comm handle, cu::CUstream stream, bool sends, const void* data, std::size_t size,
-                int peer) {
+                DataType type, int peer) {
   auto call = std::make_shared<Call>();
   call->comm = shared(handle);
   if (!call->comm || peer < 0 || peer >= call->comm->size) return kInvalidArgument;
   call->stream = stream;
   auto& counts = sends ? call->comm->sent : call->comm->received;
-  call->transfers.push_back(
-      {sends, peer, counts[static_cast<std::size_t>(peer)]++, piece(data, size)});
+  // Messages of different types do not meet.
+  const std::uint64_t tag = counts[static_cast<std::size_t>(peer)]++ << 4 | type;
+  call->transfers.push_back({sends, peer, tag, piece(data, size)});
   return add(std::move(call));
 }
 
@@ -508,11 +509,11 @@ Result ncclReduceScatter(const void* in, void* out, std::size_t count, DataType 
 }
 Result ncclSend(const void* data, std::size_t count, DataType type, int peer, Comm comm,
                 cu::CUstream stream) {
-  return transfer(comm, stream, true, data, count * type_of(type).bytes, peer);
+  return transfer(comm, stream, true, data, count * type_of(type).bytes, type, peer);
 }
 Result ncclRecv(void* data, std::size_t count, DataType type, int peer, Comm comm,
                 cu::CUstream stream) {
-  return transfer(comm, stream, false, data, count * type_of(type).bytes, peer);
+  return transfer(comm, stream, false, data, count * type_of(type).bytes, type, peer);
 }
 
 Result ncclGroupStart() {

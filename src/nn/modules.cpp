@@ -252,7 +252,8 @@ PyObject* answer_call(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
-  if (!profiling::enabled || !profiling::options.modules) return answer_call(self, args, kwargs);
+  if (!profiling::enabled || !(profiling::options.modules || profiling::options.functions))
+    return answer_call(self, args, kwargs);
   profiling::ModuleScope scope(self);
   return answer_call(self, args, kwargs);
 }

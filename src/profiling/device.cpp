@@ -33,6 +33,7 @@ struct Launched {
 };
 std::vector<Launched> numbered;
 std::set<int> devices;
+std::vector<Span> spans;  // of those activities that have been read
 std::map<std::uint32_t, std::vector<NodeNote>> graphs;
 
 cu::CUevent recorded(cu::CUstream stream) {
@@ -65,6 +66,7 @@ void forget() {
   bases.clear();
   numbered.clear();
   devices.clear();
+  spans.clear();
   graphs.clear();
 }
 
@@ -161,7 +163,7 @@ std::vector<Span> read_device() {
     // The simulated device's allocator poisons memory with fills that no GPU would make.
     if (!activity.launch && driver().simulated) continue;
     if (activity.launch > numbered.size()) continue;
-    Span& span = found.emplace_back();
+    Span& span = spans.emplace_back();
     if (activity.launch) {
       const Launched& launched = numbered[activity.launch - 1];
       span.name = launched.name;
@@ -170,6 +172,7 @@ std::vector<Span> read_device() {
     }
     span.activity = std::move(activity);
   }
+  found = spans;
   for (Pending& each : pending) {
     Activity& activity = each.span.activity;
     const auto base = bases.find(static_cast<int>(activity.device));

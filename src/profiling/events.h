@@ -22,17 +22,21 @@ enum class Kind : std::uint8_t {
   wait,        // the host waits for a device
   work,        // a collective or a message is under way, beside what its thread does
   role,        // what memory is for: sequence says it, detail is its address
+  function,    // of Python; detail: the line of the call in the function that called it
+  builtin,     // a function that is not written in Python, called by one that is
+  record,      // a record's call has ended, within the call of a public function of another name
+  state,       // an optimizer, whose address is in sequence, says its parameters and their state
 };
 
 // Python reads arrays of these: profiler/_events.py has the same fields.
 struct Event {
   std::int64_t begin = 0, end = 0;  // nanoseconds of the steady clock
   std::int64_t sequence = -1;       // the place of the node of a call, or of this node
-  std::int64_t detail = 0;
+  std::int64_t detail = 0;  // of a call by its name, what Python calls the function, plus one
   std::uint32_t name = 0;
   std::uint32_t shapes = 0;  // where the arguments are in the thread's words, plus one
   std::uint32_t stack = 0;   // of Python: a trace's id
-  std::uint32_t extra = 0;
+  std::uint32_t extra = 0;   // of a call: where its result is in the thread's words, plus one
   std::uint32_t parent = 0;  // the place of what was open in its thread, plus one
   Kind kind = Kind::op;
   bool captured = false;  // a launch into a graph that is being captured
@@ -42,8 +46,9 @@ static_assert(sizeof(Event) == 56);
 
 struct Options {
   bool shapes = false, stacks = false, memory = false, modules = false, device = false;
-  bool captures = false;  // launches are told apart by whether they are captured
-  std::size_t most = 0;   // events of a thread, after which nothing more is written; 0: any number
+  bool functions = false;  // of Python: they are events, and modules say their parameters
+  bool captures = false;   // launches are told apart by whether they are captured
+  std::size_t most = 0;    // events of a thread, after which nothing more is written; 0: any number
 };
 
 // What one thread wrote.

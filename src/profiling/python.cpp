@@ -4,112 +4,44 @@
 #include <cstring>
 #include <string>
 
-#include "array/array.h"
-#include "launch/pack.h"
 #include "profiling/device.h"
+#include "profiling/functions.h"
 #include "tensor/fields.h"
 #include "traces.h"
 
 namespace tritorch::profiling {
 namespace {
 
-PyObject* numbers = nullptr;       // {name: its number}
-PyObject* known_names = nullptr;   // by number
-PyObject* name_handler = nullptr;  // (gate) -> what a profile calls it, or None
-PyObject* modules = nullptr;       // {address: the module}: of this profile's calls
-PyObject* path_handler = nullptr;  // ([module, outermost first]) -> what it is called there
-
-// ---- arguments ----------------------------------------------------------------------------------
-
-// Note [Arguments as words]: the number of arguments; then of each the number of its keyword's name
-// plus one (0: it has none) and its tag, with a number's value, a tensor's dtype (a name's number),
-// dims, sizes and strides in elements, or a list's length and items behind it.
-enum Tag : std::int64_t { none, tensor, integer, number, truth, list, other };
-constexpr Py_ssize_t kLongList = 30;  // of what is longer only the length is kept
-
-// What is asked once for each dtype, a NumPy descr or one of ours.
-struct Elements {
-  const void* dtype = nullptr;
-  std::uint32_t name = 0;
-  std::int64_t bytes = 1;
-};
-Elements known_elements[64];
-
-const Elements& elements_of(PyObject* tensor, const void* dtype, PyObject* descr) {
-  Elements& known = known_elements[(reinterpret_cast<std::uintptr_t>(dtype) >> 4) % 64];
-  if (known.dtype == dtype) return known;
-  PyObject* ours = dtype_of_tensor(tensor);
-  PyObject* text = ours ? PyObject_Str(ours) : nullptr;
-  PyObject* bytes = descr ? PyObject_GetAttrString(descr, "itemsize") : nullptr;
-  const std::uint32_t name = text ? number_of(text) : kUnnamed;
-  const std::int64_t size = bytes ? PyLong_AsLongLong(bytes) : 1;
-  if (descr) Py_INCREF(descr);  // no other one has its address
-  known = {dtype, name == kUnnamed ? 0 : name, size > 0 ? size : 1};
-  Py_XDECREF(bytes);
-  Py_XDECREF(text);
-  Py_XDECREF(ours);
-  PyErr_Clear();
-  return known;
-}
-
-void write_tensor(std::vector<std::int64_t>& words, PyObject* object, const Tensor* t) {
-  PyObject* array = array_of(t);
-  NDArray* host = array ? as_ndarray(array) : nullptr;
-  const Array* device = array && !host ? as_array(array) : nullptr;
-  if (!host && !device) {
-    words.push_back(other);
-    return;
-  }
-  const Elements& of = host ? elements_of(object, host->descr, host->descr)
-                            : elements_of(object, &kDTypeTable[int(device->dtype)], nullptr);
-  const std::span<const std::int64_t> shape = host ? host->shape() : device->layout.shape();
-  words.insert(words.end(), {tensor, of.name, static_cast<std::int64_t>(shape.size())});
-  words.insert(words.end(), shape.begin(), shape.end());
-  for (const std::int64_t step : host ? host->steps() : device->layout.strides())
-    words.push_back(host ? step / of.bytes : step);
-}
-
-void write_value(std::vector<std::int64_t>& words, PyObject* object, int depth) {
-  if (object == Py_None) return words.push_back(none);
-  if (const Tensor* t = as_tensor(object)) return write_tensor(words, object, t);
-  if (PyBool_Check(object)) {
-    words.insert(words.end(), {truth, object == Py_True});
-  } else if (PyLong_CheckExact(object)) {
-    int overflow = 0;
-    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (overflow) return words.push_back(other);
-    words.insert(words.end(), {integer, value});
-  } else if (PyFloat_CheckExact(object)) {
-    std::int64_t bits;
-    const double value = PyFloat_AS_DOUBLE(object);
-    std::memcpy(&bits, &value, sizeof bits);
-    words.insert(words.end(), {number, bits});
-  } else if ((PyTuple_Check(object) || PyList_Check(object)) && depth < 2) {
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
-    const Py_ssize_t kept = n > kLongList ? 0 : n;
-    words.insert(words.end(), {list, n, kept});
-    for (Py_ssize_t i = 0; i < kept; ++i)
-      write_value(words, PySequence_Fast_ITEMS(object)[i], depth + 1);
-  } else {
-    words.push_back(other);
-  }
-}
+PyObject* numbers = nullptr;             // {name: its number}
+PyObject* known_names = nullptr;         // by number
+PyObject* name_handler = nullptr;        // (gate) -> what a profile calls it, or None
+PyObject* record_handler = nullptr;      // (record) -> the same
+PyObject* modules = nullptr;             // {address: the module}: of this profile's calls
+PyObject* path_handler = nullptr;        // ([module, outermost first]) -> what it is called there
+PyObject* parameters_handler = nullptr;  // (module) -> ((name, parameter, gradient), ...)
 
 // ---- starting and reading -----------------------------------------------------------------------
 
-// start(shapes, stacks, memory, modules, device)
+// start(shapes, stacks, memory, modules, device, functions)
 PyObject* start_profile(PyObject*, PyObject* args) {
-  int shapes, stacks, memory, with_modules, device;
-  if (!PyArg_ParseTuple(args, "ppppp", &shapes, &stacks, &memory, &with_modules, &device))
+  int shapes, stacks, memory, with_modules, device, calls = 0;
+  if (!PyArg_ParseTuple(args, "ppppp|p", &shapes, &stacks, &memory, &with_modules, &device, &calls))
     return nullptr;
   PyDict_Clear(modules);
   if (memory && !watch_host_memory()) return nullptr;
-  start({shapes != 0, stacks != 0, memory != 0, with_modules != 0, device != 0});
+  start({.shapes = shapes != 0,
+         .stacks = stacks != 0,
+         .memory = memory != 0,
+         .modules = with_modules != 0,
+         .device = device != 0,
+         .functions = calls != 0});
+  if (calls && !watch_functions()) return nullptr;
   Py_RETURN_NONE;
 }
 
 PyObject* stop_profile(PyObject*, PyObject*) {
   stop();
+  leave_functions();
   if (!leave_host_memory()) return nullptr;
   Py_RETURN_NONE;
 }
@@ -122,6 +54,9 @@ PyObject* pause_profile(PyObject*, PyObject* paused) {
 }
 
 PyObject* is_profiling(PyObject*, PyObject*) { return PyBool_FromLong(enabled); }
+PyObject* shows_functions(PyObject*, PyObject*) {
+  return PyBool_FromLong(enabled && options.functions);
+}
 PyObject* time_now(PyObject*, PyObject*) { return PyLong_FromLongLong(now()); }
 PyObject* which_profile(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(generation); }
 
@@ -341,7 +276,9 @@ PyObject* begin_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Event* event = begin(thread, static_cast<Kind>(kind), name);
   thread.open = static_cast<std::uint32_t>(thread.count);
   event->sequence = sequence;
-  if (n > 3) {
+  if (n > 3 && event->kind == Kind::state) {
+    write_call(event, PySequence_Fast_ITEMS(args[3]), PyTuple_GET_SIZE(args[3]), nullptr, true);
+  } else if (n > 3) {
     describe_call(event, PySequence_Fast_ITEMS(args[3]), PyTuple_GET_SIZE(args[3]), nullptr);
   } else if (options.stacks) {
     event->stack = static_cast<std::uint32_t>(capture_trace());
@@ -352,14 +289,16 @@ PyObject* begin_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
-// end(open)
-PyObject* end_event(PyObject*, PyObject* open) {
-  if (open == Py_None) Py_RETURN_NONE;
-  auto* found = static_cast<Open*>(PyCapsule_GetPointer(open, kOpenEvent));
+// end(open, result=None)
+PyObject* end_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 1) return PyErr_Format(PyExc_TypeError, "end(open, result)");
+  if (args[0] == Py_None) Py_RETURN_NONE;
+  auto* found = static_cast<Open*>(PyCapsule_GetPointer(args[0], kOpenEvent));
   if (!found) return nullptr;
   if (found->generation == generation && !found->event->end) {
     found->event->end = now();
     here().close(found->event);
+    if (n > 1) describe_result(found->event, args[1]);
   }
   Py_RETURN_NONE;
 }
@@ -369,16 +308,60 @@ PyObject* set_name_handler(PyObject*, PyObject* handler) {
   Py_RETURN_NONE;
 }
 
+PyObject* set_record_handler(PyObject*, PyObject* handler) {
+  Py_XSETREF(record_handler, Py_NewRef(handler));
+  Py_RETURN_NONE;
+}
+
+// rename(open, name): what an open event is called, which was not known when it began.
+PyObject* rename_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "rename(open, name)");
+  if (args[0] == Py_None) Py_RETURN_NONE;
+  auto* found = static_cast<Open*>(PyCapsule_GetPointer(args[0], kOpenEvent));
+  const std::uint32_t name = found ? number_of(args[1]) : kUnnamed;
+  if (name == kUnnamed) return nullptr;
+  if (found->generation == generation) found->event->name = name;
+  Py_RETURN_NONE;
+}
+
 PyObject* set_path_handler(PyObject*, PyObject* handler) {
   Py_XSETREF(path_handler, Py_NewRef(handler));
   Py_RETURN_NONE;
 }
 
+PyObject* set_parameters_handler(PyObject*, PyObject* handler) {
+  Py_XSETREF(parameters_handler, Py_NewRef(handler));
+  Py_RETURN_NONE;
+}
+
+// The items of a tuple of texts; false with a Python error set if there is another item.
+bool read_texts(PyObject* tuple, std::vector<std::string>& texts) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, i));
+    if (!text) return false;
+    texts.emplace_back(text);
+  }
+  return true;
+}
+
+PyObject* hide_files(PyObject*, PyObject* args) {
+  const char* hidden;
+  PyObject *shown, *helping;
+  if (!PyArg_ParseTuple(args, "sO!O!", &hidden, &PyTuple_Type, &shown, &PyTuple_Type, &helping))
+    return nullptr;
+  std::vector<std::string> shown_files, helping_files;
+  if (!read_texts(shown, shown_files) || !read_texts(helping, helping_files)) return nullptr;
+  set_own_files(hidden, std::move(shown_files), std::move(helping_files));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
-    {"start", start_profile, METH_VARARGS, "(shapes, stacks, memory, modules, device)"},
+    {"start", start_profile, METH_VARARGS,
+     "(shapes, stacks, memory, modules, device, functions=False)"},
     {"stop", stop_profile, METH_NOARGS, nullptr},
     {"pause", pause_profile, METH_O, "(paused): writes nothing for a while, or goes on."},
     {"enabled", is_profiling, METH_NOARGS, nullptr},
+    {"shows_functions", shows_functions, METH_NOARGS, "Whether Python's functions are events now."},
     {"generation", which_profile, METH_NOARGS, "The number of the profile that started last."},
     {"now", time_now, METH_NOARGS, "Nanoseconds of the clock of events."},
     {"read", read_profile, METH_NOARGS,
@@ -396,10 +379,18 @@ PyMethodDef functions[] = {
     {"stack", stack_of, METH_O, "[(file, line, function)] of a stack's number, innermost first."},
     {"begin", TRITORCH_FASTCALL(begin_event),
      "(kind, name, sequence=-1, arguments=()): an open event."},
-    {"end", end_event, METH_O, "Ends an open event."},
+    {"end", TRITORCH_FASTCALL(end_event), "(open, result=None): ends an open event."},
+    {"rename", TRITORCH_FASTCALL(rename_event), "(open, name): what it turned out to be."},
     {"set_name_handler", set_name_handler, METH_O, "(gate) -> what a profile calls it, or None."},
+    {"set_record_handler", set_record_handler, METH_O,
+     "(record) -> what a profile calls it, or None."},
     {"set_path_handler", set_path_handler, METH_O,
      "([module, outermost first]) -> what the last one is called there."},
+    {"set_parameters_handler", set_parameters_handler, METH_O,
+     "(module) -> ((name, parameter, gradient), ...)"},
+    {"hide_files", hide_files, METH_VARARGS,
+     "(hidden, (shown, ...), (helping, ...)): functions of files that start so have no events, but "
+     "for some; nor those of helping files that they call."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT,
@@ -426,13 +417,29 @@ std::uint32_t number_of(PyObject* name) {
   return good ? static_cast<std::uint32_t>(next) : kUnnamed;
 }
 
-std::uint32_t number_of_gate(PyObject* gate) {
-  if (!name_handler) return kUnnamed;
-  PyObject* name = PyObject_CallOneArg(name_handler, gate);
+namespace {
+
+std::uint32_t ask_name(PyObject* handler, PyObject* what) {
+  if (!handler) return kUnnamed;
+  PyObject* name = PyObject_CallOneArg(handler, what);
   const std::uint32_t found = name && name != Py_None ? number_of(name) : kUnnamed;
   Py_XDECREF(name);
   PyErr_Clear();  // an event is not worth an error
   return found;
+}
+
+}  // namespace
+
+std::uint32_t number_of_gate(PyObject* gate) { return ask_name(name_handler, gate); }
+std::uint32_t number_of_record(PyObject* op) { return ask_name(record_handler, op); }
+
+void note_record(std::uint32_t name) {
+  Thread& thread = here();
+  if (!thread.open) return;
+  const Event& around = thread.at(thread.open - 1);
+  if (around.kind != Kind::op || around.name == name) return;
+  Event* event = begin(thread, Kind::record, name);
+  event->end = event->begin;
 }
 
 NodeNote note_of_now(std::uint32_t name) {
@@ -442,19 +449,6 @@ NodeNote note_of_now(std::uint32_t name) {
   return note;
 }
 
-void describe_call(Event* event, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  if (options.stacks) event->stack = static_cast<std::uint32_t>(capture_trace());
-  if (!options.shapes) return;
-  std::vector<std::int64_t>& words = here().words;
-  event->shapes = static_cast<std::uint32_t>(words.size() + 1);
-  const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
-  words.push_back(total);
-  for (Py_ssize_t i = 0; i < total; ++i) {
-    words.push_back(i < n ? 0 : 1 + std::int64_t{number_of(PyTuple_GET_ITEM(names, i - n))});
-    write_value(words, args[i], 0);
-  }
-}
-
 // The type's own name is the event's; a module that is called again keeps its address while the
 // profile holds it.
 ModuleScope::ModuleScope(PyObject* module)
@@ -462,13 +456,22 @@ ModuleScope::ModuleScope(PyObject* module)
         PyObject* name = PyType_GetName(Py_TYPE(module));
         const std::uint32_t number = name ? number_of(name) : kUnnamed;
         Py_XDECREF(name);
-        PyObject* address = PyLong_FromVoidPtr(module);
-        if (address) PyDict_SetItem(modules, address, module);
-        Py_XDECREF(address);
         PyErr_Clear();
         return number == kUnnamed ? 0 : number;
       }()) {
   scope.event->sequence = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(module));
+  PyObject* address = PyLong_FromVoidPtr(module);
+  const bool first = address && !PyDict_Contains(modules, address);
+  if (first) PyDict_SetItem(modules, address, module);
+  Py_XDECREF(address);
+  if (options.functions) scope.event->detail = line_of_now();
+  if (first && options.functions && parameters_handler) {
+    PyObject* found = PyObject_CallOneArg(parameters_handler, module);
+    if (found && PyTuple_Check(found))
+      write_call(scope.event, PySequence_Fast_ITEMS(found), PyTuple_GET_SIZE(found), nullptr, true);
+    Py_XDECREF(found);
+  }
+  PyErr_Clear();  // an event is not worth an error
 }
 
 bool add_functions(PyObject* module) {

@@ -18,6 +18,18 @@ std::uint32_t number_of_gate(PyObject* gate);
 
 // Writes what is asked for beside the times: the arguments, the place in Python.
 void describe_call(Event* event, PyObject* const* args, Py_ssize_t n, PyObject* names);
+// Writes the arguments alone; identified: and which tensors and whose memory they are.
+void write_call(Event* event, PyObject* const* args, Py_ssize_t n, PyObject* names,
+                bool identified);
+// Which tensor a call has given, where memory and arguments are written down.
+void describe_result(Event* event, PyObject* result);
+
+// A record of that number has computed something: an event, where the call around it is of another
+// name.
+void note_record(std::uint32_t name);
+// The number that a profile has for a record; kUnnamed, without an error, for what it does not
+// show.
+std::uint32_t number_of_record(PyObject* op);
 
 // What is known now of a kernel of that name: Note [Nodes of graphs].
 NodeNote note_of_now(std::uint32_t name);

@@ -16,7 +16,9 @@ struct SimulatorOptions {
   int devices = 1;
   std::size_t memory = std::size_t{16} << 30;  // bytes a device
   bool poison = true;                          // fill new and freed device memory with a pattern
-  bool discard_launches = false;  // kernel launches succeed and do nothing (host-time benchmarks)
+  // Kernel launches succeed and do nothing, as fills and copies of more than 1 MiB within a device
+  // do (host-time benchmarks).
+  bool discard_launches = false;
   bool sticky = true;  // a failed kernel fails every later call, as on a GPU; false: only the next
   bool virtual_memory = true;  // whether the devices claim virtual memory management
   // 0, or which next call of that kind fails (see simulator::fail); armed by reset and set_options.

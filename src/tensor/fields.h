@@ -82,7 +82,8 @@ struct Tensor {
   char leaf;        // a leaf that requires grad
   char inference;   // 2: made of an inference tensor outside of the mode, counts its own versions
   char retains_grad;
-  unsigned long long mark;  // of a region: its number and that of the tensor in it
+  unsigned long long mark;    // of a region: its number and that of the tensor in it
+  unsigned long long serial;  // among the tensors that were asked for it; 0: it was not
 };
 
 constexpr int kInputs = 16;  // beyond, an operator saves everything
@@ -99,8 +100,9 @@ struct Operator {
   char describes;      // whether not the shapes are kept, but what describe() says
   char keeps_numbers;  // a number among operands is saved, so a second pass is one too many
   Placing placing;
-  char masks;      // so many inputs at the start are not cast
-  unsigned apart;  // bit j: input j, where it is a number, is no operand
+  char masks;         // so many inputs at the start are not cast
+  unsigned apart;     // bit j: input j, where it is a number, is no operand
+  unsigned profiled;  // the number of its name in profiles plus one, or kUnnamed; 0: not asked
 };
 
 struct Node {
@@ -214,6 +216,9 @@ PyObject* requires_grad_of_tensor(PyObject* tensor);
 
 // A tensor of an array, without history.  exact: a view, whose strides are meant.
 Tensor* new_tensor(PyObject* array, bool exact = false);
+
+// What tells a tensor from any other that is or was, as its address does not.
+unsigned long long serial_of(Tensor* tensor);
 
 Shared* new_shared(PyObject* array);
 

@@ -376,6 +376,12 @@ PyObject* holds_nested(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return PyBool_FromLong(any_classed && holds_classed(args, n));
 }
 
+PyObject* serial(PyObject*, PyObject* tensor) {
+  Tensor* t = as_tensor(tensor);
+  if (!t) return PyErr_Format(PyExc_TypeError, "serial(tensor)");
+  return PyLong_FromUnsignedLongLong(serial_of(t));
+}
+
 PyMethodDef functions[] = {
     {"wrap", wrap, METH_O, "A tensor of an array, without history."},
     {"alias", TRITORCH_FASTCALL(alias), "A tensor on the same storage, without history."},
@@ -384,6 +390,7 @@ PyMethodDef functions[] = {
     {"place", TRITORCH_FASTCALL(place_tensor),
      "Moves a new tensor's elements to where they belong."},
     {"bump_version", bump_version, METH_O, "The tensor's memory was written."},
+    {"serial", serial, METH_O, "What tells a tensor from any other that is or was."},
     {"host_row", TRITORCH_FASTCALL(host_row),
      "A parameter's arrays, as an optimizer's step has them."},
     {"any_requires_grad", TRITORCH_FASTCALL(any_requires_grad), nullptr},

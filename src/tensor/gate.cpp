@@ -5,8 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "following/region.h"
+#include "profiling/functions.h"
 #include "profiling/python.h"
 #include "tensor/answers.h"
 #include "tensor/fields.h"
@@ -90,6 +92,7 @@ struct Gate {
   long wants;      // the positions where only tensors may stand, as bits; negative: not asked yet
   char describes;  // it reads what is known of a tensor that waits
   std::uint32_t profiled;  // the number of its name in profiles plus one, or kUnnamed; 0: not asked
+  std::uint32_t builtin;   // the number of what Python calls it plus one; 0: not asked
 };
 
 PyObject* call_handler(PyObject* handler, PyObject* gate, PyObject* const* args, Py_ssize_t n,
@@ -325,6 +328,28 @@ inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t 
   return result;
 }
 
+// Whether a program names the function: `x.add(y)`, not `x + y`.
+bool is_called_by_name(const Gate* gate) {
+  return PyUnicode_GET_LENGTH(gate->name) < 2 || PyUnicode_READ_CHAR(gate->name, 0) != '_' ||
+         PyUnicode_READ_CHAR(gate->name, 1) != '_';
+}
+
+// Whether an override or a mode of the program's may be asked.
+bool may_call_programs(PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  return state.modes || overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0));
+}
+
+std::uint32_t number_of_builtin(Gate* gate) {
+  if (!gate->builtin) {
+    PyObject* text = PyUnicode_FromFormat("<built-in function %U>", gate->qualname);
+    const std::uint32_t number = text ? profiling::number_of(text) : 0;
+    Py_XDECREF(text);
+    PyErr_Clear();  // an event is not worth an error
+    gate->builtin = number + 1;
+  }
+  return gate->builtin - 1;
+}
+
 // The same as an event of the profile.
 [[gnu::noinline]] PyObject* profile_call(PyObject* self, PyObject* const* args, std::size_t flagged,
                                          PyObject* names) {
@@ -337,10 +362,18 @@ inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t 
   if (gate->profiled == profiling::kUnnamed) return answer_call(self, args, flagged, names);
   profiling::Scope scope(profiling::Kind::op, gate->profiled - 1);
   profiling::describe_call(scope.event, args, PyVectorcall_NARGS(flagged), names);
+  std::optional<profiling::Unseen> unseen;
+  if (profiling::options.functions) {
+    if (is_called_by_name(gate) && profiling::calls_are_shown())
+      scope.event->detail = number_of_builtin(gate) + 1;
+    if (!may_call_programs(args, PyVectorcall_NARGS(flagged), names)) unseen.emplace();
+  }
   const std::uint64_t place = next_place();
   PyObject* result = answer_call(self, args, flagged, names);
+  unseen.reset();
   if (next_place() != place && scope.lasts())
     scope.event->sequence = static_cast<std::int64_t>(place);  // of the first node that it made
+  if (result && scope.lasts()) profiling::describe_result(scope.event, result);
   return result;
 }
 

@@ -12,9 +12,11 @@ PyObject* ndarray_type = nullptr;
 namespace {
 
 constexpr int kMostDims = 64;  // NumPy's limit, and PyTorch's
-constexpr int kWriteable = 0x0400;
 // Entries of the table of NumPy's C API, whose places are part of its ABI.
 constexpr int kNewFromDescr = 94, kSetBaseObject = 282;
+
+using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*,
+                                   const Py_ssize_t*, void*, int, PyObject*);
 
 void** numpy_api() {
   static void** table = nullptr;
@@ -102,17 +104,29 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+PyObject* new_array(int nd, const Py_ssize_t* shape, PyObject* descr) {
+  void** api = numpy_api();
+  if (!api) return nullptr;
+  return reinterpret_cast<NewFromDescr>(api[kNewFromDescr])(
+      reinterpret_cast<PyTypeObject*>(ndarray_type), Py_NewRef(descr), nd, shape, nullptr, nullptr,
+      0, nullptr);
+}
+
+bool share_memory(const NDArray* a, const NDArray* b, std::int64_t itemsize) {
+  const auto [low, high] = bounds(a, itemsize);
+  const auto [first, last] = bounds(b, itemsize);
+  return first < high && low < last;
+}
+
 PyObject* view_of(PyObject* source, int nd, const Py_ssize_t* shape, const Py_ssize_t* strides,
                   char* data, PyObject* descr) {
-  using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*,
-                                     const Py_ssize_t*, void*, int, PyObject*);
   using SetBaseObject = int (*)(PyObject*, PyObject*);
   void** api = numpy_api();
   if (!api) return nullptr;
   const auto* from = reinterpret_cast<NDArray*>(source);
   PyObject* view = reinterpret_cast<NewFromDescr>(api[kNewFromDescr])(
       reinterpret_cast<PyTypeObject*>(ndarray_type), Py_NewRef(descr ? descr : from->descr), nd,
-      shape, strides, data, from->flags & kWriteable, nullptr);
+      shape, strides, data, from->flags & NDArray::kWriteable, nullptr);
   if (view && reinterpret_cast<SetBaseObject>(api[kSetBaseObject])(view, Py_NewRef(source)) < 0)
     Py_CLEAR(view);
   return view;

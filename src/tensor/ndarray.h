@@ -18,7 +18,22 @@ struct NDArray {
   PyObject* descr;
   int flags;
 
+  // NumPy's numbers of types that are computed with natively.
+  enum Type { kOther = -1, kFloat32 = 11, kFloat64 = 12 };
+
   bool is_contiguous() const { return flags & 1; }
+  static constexpr int kWriteable = 0x0400;
+  bool is_writeable() const { return flags & kWriteable; }
+  Type type() const {
+    struct Descr {  // as it begins
+      PyObject_HEAD PyTypeObject* scalar;
+      char kind, character, byteorder, reserved;
+      int number;
+    };
+    const auto* d = reinterpret_cast<const Descr*>(descr);
+    const bool known = d->number == kFloat32 || d->number == kFloat64;
+    return known && d->byteorder == '=' ? static_cast<Type>(d->number) : kOther;
+  }
   std::span<const std::int64_t> shape() const {
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
     return {reinterpret_cast<const std::int64_t*>(dimensions), static_cast<std::size_t>(nd)};
@@ -46,10 +61,16 @@ inline NDArray* as_ndarray(PyObject* array) {
   return reinterpret_cast<NDArray*>(array);
 }
 
+// A new dense array, whose elements are anything.  Null with a Python error set on failure.
+PyObject* new_array(int nd, const Py_ssize_t* shape, PyObject* descr);
+
 // A new view of an array's memory, writable as it is: strides in bytes, elements as `descr` says,
 // by default the array's.  Nothing is checked.  Null with a Python error set on failure.
 PyObject* view_of(PyObject* source, int nd, const Py_ssize_t* shape, const Py_ssize_t* strides,
                   char* data, PyObject* descr = nullptr);
+
+// Whether the memory that two arrays reach over, of elements of so many bytes, has bytes in common.
+bool share_memory(const NDArray* a, const NDArray* b, std::int64_t itemsize);
 
 // Adds `strided_view` to the module.  False with a Python error set on failure.
 bool add_ndarray_functions(PyObject* module);

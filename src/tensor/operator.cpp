@@ -4,6 +4,7 @@
 
 #include "array/array.h"
 #include "following/region.h"
+#include "profiling/python.h"
 #include "tensor/fields.h"
 #include "tensor/quiet.h"
 
@@ -38,8 +39,18 @@ PyObject* operator_define(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+[[gnu::noinline]] void note_call(Operator* op) {
+  if (!op->profiled) {
+    const std::uint32_t number = profiling::number_of_record(reinterpret_cast<PyObject*>(op));
+    op->profiled = number == profiling::kUnnamed ? number : number + 1;
+  }
+  if (op->profiled != profiling::kUnnamed) profiling::note_record(op->profiled - 1);
+}
+
 PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
                      PyObject* params, bool is_view = false) {
+  if (profiling::enabled) [[unlikely]]
+    note_call(op);
   Wanted wanted;
   if (!find_wanted(op, inputs, n, &wanted)) return nullptr;
   Tensor* out = new_tensor(array, is_view);
@@ -258,6 +269,8 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
   const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
   const unsigned long mask = PyLong_AsUnsignedLongMask(args[1]);
   if (PyErr_Occurred()) return nullptr;
+  if (profiling::enabled) [[unlikely]]
+    note_call(op);
   Wanted wanted;
   if (!find_wanted(op, args + 3, n - 3, &wanted)) return nullptr;
   Node* node = nullptr;

@@ -312,6 +312,12 @@ Tensor* new_tensor(PyObject* array, bool exact) {
   return t;
 }
 
+unsigned long long serial_of(Tensor* tensor) {
+  static unsigned long long last = 0;
+  if (!tensor->serial) tensor->serial = ++last;
+  return tensor->serial;
+}
+
 bool add_tensor_types(PyObject* module) {
   struct {
     PyTypeObject** type;

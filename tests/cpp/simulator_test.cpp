@@ -1019,6 +1019,11 @@ TEST(discarded_launches_do_nothing) {
   OK(launch_add(f, x, x, 1, nullptr));
   OK(d.cuCtxSynchronize());
   CHECK_EQ(read(x), 1);
+  const CUdeviceptr large = alloc(2 << 20);
+  OK(d.cuMemsetD8Async(large, 1, 2 << 20, nullptr));
+  OK(d.cuMemcpyDtoDAsync(x, large, 4, nullptr));  // small ones are made
+  OK(d.cuCtxSynchronize());
+  CHECK(read(x) != 1 && read(x) != 0x01010101);
   sim::free_function(f);
 }
 

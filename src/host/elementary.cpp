@@ -1,0 +1,292 @@
+// Note [Elementary functions]
+// NumPy's loops for exp and tanh of float32 are vectors on some machines and single numbers on
+// others, those for expm1 and log1p single numbers on all, and activations are up to twelve of
+// them. Here each is one loop of arithmetic that compilers make vectors of, without fused products,
+// so its bits are the same on every machine, wherever an element lies.  They are ufuncs, as
+// NumPy's, and so steps of chains.  Errors are at most 2.5 units in the last place, of erf 4.  Both
+// sides of choices may be computed, so flags of floating point errors say nothing.
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "host/functions.h"
+
+namespace tritorch::host {
+namespace {
+
+#define TRITORCH_INLINE [[gnu::always_inline]] static inline
+
+constexpr float kInfinity = __builtin_inff();
+
+TRITORCH_INLINE float as_float(std::uint32_t x) { return std::bit_cast<float>(x); }
+TRITORCH_INLINE std::uint32_t as_bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+TRITORCH_INLINE float absolute(float x) { return as_float(as_bits(x) & 0x7fffffffu); }
+// A number without a sign, with that of another.
+TRITORCH_INLINE float with_sign(float x, float other) {
+  return as_float(as_bits(x) | (as_bits(other) & 0x80000000u));
+}
+TRITORCH_INLINE float at_most(float x, float high) { return x > high ? high : x; }  // or NaN
+TRITORCH_INLINE float at_least(float x, float low) { return x < low ? low : x; }
+
+// The first coefficient is that of the highest power.  What of it is even and what is odd are
+// computed side by side: few numbers wait for one another then.
+template <class... More>
+TRITORCH_INLINE float polynomial(float x, float first, float second, More... more) {
+  const float square = x * x;
+  float total[] = {first, second};
+  int i = 0;
+  ((total[i] = total[i] * square + more, i ^= 1), ...);
+  return total[i] * x + total[i ^ 1];
+}
+
+TRITORCH_INLINE float power_of_two(std::int32_t n) {
+  return as_float(static_cast<std::uint32_t>(n + 127) << 23);
+}
+
+// e^x = 2^n (1 + r + rest), |r| <= log(2) / 2; for n of at most 22 bits.
+struct Reduced {
+  std::int32_t n;
+  float r, rest;
+};
+
+TRITORCH_INLINE Reduced reduced(float x) {
+  constexpr float kRounds = 0x1.8p23f;  // a sum with it has no fraction
+  const float shifted = x * 1.44269504f + kRounds, n = shifted - kRounds;
+  const float high = x - n * 0.693359375f, low = n * -2.12194440e-4f;  // log(2) in two parts
+  const float r = high - low, lost = (high - r) - low;
+  const float q = polynomial(r, 0.001394667f, 0.0083667105f, 0.04166628f, 0.16666542f, 0.5f);
+  return {static_cast<std::int32_t>(as_bits(shifted) - as_bits(kRounds)), r, r * r * q + lost};
+}
+
+// Of numbers up to 89.  In two factors, of which the second may leave the range of normal numbers.
+TRITORCH_INLINE float exp_of_less(float x) {
+  const Reduced e = reduced(at_least(x, -104.0f));
+  const std::int32_t half = e.n >> 1;
+  return (1.0f + (e.r + e.rest)) * power_of_two(half) * power_of_two(e.n - half);
+}
+
+TRITORCH_INLINE float exp_of(float x) { return exp_of_less(at_most(x, 89.0f)); }
+
+// scale e^x - scale 2^-n, without cancellation.
+TRITORCH_INLINE float scaled_expm1(const Reduced& e, float scale, float one) {
+  return ((scale - one) + scale * e.r) + scale * e.rest;
+}
+
+TRITORCH_INLINE float expm1_of(float x) {
+  const Reduced e = reduced(at_least(at_most(x, 89.0f), -20.0f));
+  const float y = 2.0f * scaled_expm1(e, power_of_two(e.n - 1), 0.5f);  // its half is in range
+  return x == 0.0f ? x : e.n == 0 ? e.r + e.rest : y;  // while halves may be inexact
+}
+
+TRITORCH_INLINE float tanh_of(float x) {
+  const float size = at_most(absolute(x), 10.0f), square = size * size;
+  const Reduced e = reduced(2.0f * size);
+  const float y = scaled_expm1(e, power_of_two(e.n), 1.0f);
+  const float small =
+      size + size * square * polynomial(square, -0.051233888f, 0.13322763f, -0.33333215f);
+  return with_sign(square < 0.0625f ? small : y / (y + 2.0f), x);
+}
+
+// 1 / (1 + e^-x), however small.
+TRITORCH_INLINE float sigmoid_of(float x) {
+  const float e = exp_of_less(-absolute(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+// log(x 2^-scaled) of a positive normal number.
+TRITORCH_INLINE float log_of_normal(float x, std::int32_t scaled) {
+  const std::uint32_t from_root = as_bits(x) - 0x3f3504f3u;  // sqrt(1/2)
+  const std::int32_t n = static_cast<std::int32_t>(from_root) >> 23;
+  const float f = as_float((from_root & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  const float p = polynomial(f, -0.07860067f, 0.12885906f, -0.13130431f, 0.14180692f, -0.1662435f,
+                             0.20002303f, -0.25000817f, 0.33333316f);
+  const float square = f * f, whole = static_cast<float>(n - scaled);
+  const float rest = whole * -2.12194440e-4f + square * f * p;
+  return (f + (rest - 0.5f * square)) + whole * 0.693359375f;
+}
+
+TRITORCH_INLINE float log_of(float x) {
+  const bool small = x < 0x1p-126f;
+  const float y = log_of_normal(small ? x * 0x1p23f : x, small ? 23 : 0);
+  const float edge = x == 0.0f ? -kInfinity : x < 0.0f ? __builtin_nanf("") : x;  // 0, inf, NaN
+  return x > 0.0f && x < kInfinity ? y : edge;
+}
+
+// The sum's rounding is made good.
+TRITORCH_INLINE float log1p_of(float x) {
+  const float y = 1.0f + x;
+  const float found = log_of_normal(y, 0) + (x - (y - 1.0f)) / y;
+  const float edge = x == -1.0f ? -kInfinity : x < -1.0f ? __builtin_nanf("") : x;
+  return x > -1.0f && x < kInfinity && x != 0.0f ? found : edge;
+}
+
+// atanh(erf(x)).  What it has more than x is fitted for x^2 up to 16, so that the error of erf, not
+// of this, is small.  Beyond, it is large enough for tanh to be 1.
+TRITORCH_INLINE float atanh_of_erf(float x) {
+  const float more = polynomial(at_most(x * x, 1e4f), 1.4185287e-07f, -5.6684872e-06f, 8.76374e-05f,
+                                -6.1978486e-04f, -1.9183056e-04f, 0.102769056f, 0.12837927f);
+  return x + x * more;
+}
+
+// Each function, of a number.
+#define TRITORCH_FUNCTION(Name, value)                  \
+  struct Name {                                         \
+    TRITORCH_INLINE float of(float x) { return value; } \
+  };
+TRITORCH_FUNCTION(Exp, exp_of(x))
+TRITORCH_FUNCTION(Expm1, expm1_of(x))
+TRITORCH_FUNCTION(Log, log_of(x))
+TRITORCH_FUNCTION(Log1p, log1p_of(x))
+TRITORCH_FUNCTION(Tanh, tanh_of(x))
+TRITORCH_FUNCTION(Sigmoid, sigmoid_of(x))
+TRITORCH_FUNCTION(AtanhOfErf, atanh_of_erf(x))
+TRITORCH_FUNCTION(NormalsLogOdds, 2.0f * atanh_of_erf(x * 0.70710678f))
+#undef TRITORCH_FUNCTION
+
+// A function of a function's results.  Few of one loop's elements would be under way at once, whose
+// steps wait for one another.
+template <class A, class B>
+struct Composed {
+  using First = A;
+  using Second = B;
+};
+using Erf = Composed<AtanhOfErf, Tanh>;
+// The normal distribution function: (1 + erf(x / sqrt(2))) / 2.
+using Normal = Composed<NormalsLogOdds, Sigmoid>;
+
+// ---- loops --------------------------------------------------------------------------------------
+
+using Loop = void (*)(char** data, const Py_ssize_t* n, const Py_ssize_t* by, void*);
+
+constexpr Py_ssize_t kBlock = 256;
+
+template <class F>
+TRITORCH_INLINE void compute(const float* in, float* out, Py_ssize_t n) {
+  if constexpr (requires { typename F::First; }) {
+    alignas(64) float between[kBlock];
+    for (Py_ssize_t low = 0; low < n; low += kBlock) {
+      const Py_ssize_t count = std::min(kBlock, n - low);
+      compute<typename F::First>(in + low, between, count);
+      compute<typename F::Second>(between, out + low, count);
+    }
+  } else {
+#pragma GCC ivdep
+    for (Py_ssize_t i = 0; i < n; ++i) out[i] = F::of(in[i]);
+  }
+}
+
+// An array that lies otherwise goes through memory that is dense.
+template <class F>
+TRITORCH_INLINE void walk(char** data, Py_ssize_t n, const Py_ssize_t* by) {
+  if (by[0] == sizeof(float) && by[1] == sizeof(float))
+    return compute<F>(reinterpret_cast<float*>(data[0]), reinterpret_cast<float*>(data[1]), n);
+  alignas(64) float block[kBlock];
+  for (Py_ssize_t low = 0; low < n; low += kBlock) {
+    const Py_ssize_t count = std::min(kBlock, n - low);
+    for (Py_ssize_t i = 0; i < count; ++i)
+      block[i] = *reinterpret_cast<const float*>(data[0] + (low + i) * by[0]);
+    compute<F>(block, block, count);
+    for (Py_ssize_t i = 0; i < count; ++i)
+      *reinterpret_cast<float*>(data[1] + (low + i) * by[1]) = block[i];
+  }
+}
+
+template <class F>
+void plain(char** data, const Py_ssize_t* n, const Py_ssize_t* by, void*) {
+  walk<F>(data, *n, by);
+}
+#if defined(__x86_64__) && defined(__GNUC__)
+template <class F>
+[[gnu::target("avx2")]] void wider(char** data, const Py_ssize_t* n, const Py_ssize_t* by, void*) {
+  walk<F>(data, *n, by);
+}
+template <class F>
+[[gnu::target("avx512f")]] void widest(char** data, const Py_ssize_t* n, const Py_ssize_t* by,
+                                       void*) {
+  walk<F>(data, *n, by);
+}
+template <class F>
+Loop chosen() {
+  if (__builtin_cpu_supports("avx512f")) return widest<F>;
+  return __builtin_cpu_supports("avx2") ? wider<F> : plain<F>;
+}
+#else
+template <class F>
+Loop chosen() {
+  return plain<F>;
+}
+#endif
+
+// ---- ufuncs -------------------------------------------------------------------------------------
+
+// As NumPy's ABI has fixed it since 1.0.
+struct Ufunc {
+  PyObject_HEAD int nin, nout, nargs, identity;
+  Loop* functions;
+  void* const* data;
+  int ntypes, reserved;
+  const char* name;
+  const char* types;
+};
+constexpr char kFloat = static_cast<char>(NDArray::kFloat32);
+constexpr int kFromLoops = 1, kNoIdentity = -1;  // an entry of the table of NumPy's functions
+using FromLoops = PyObject* (*)(Loop*, void* const*, const char*, int, int, int, int, const char*,
+                                const char*, int);
+
+struct Made {
+  std::vector<Loop> loops;
+  std::vector<void*> data;
+  std::vector<char> types;
+};
+
+// A ufunc; null with a Python error set.  like: null, or NumPy's, whose loops for other dtypes it
+// has.
+PyObject* make(const char* name, Loop loop, PyObject* like, FromLoops from_loops) {
+  Made& made = *new Made;  // which the ufunc reads, in threads that outlast the process's end, too
+  if (like) {
+    const auto& ufunc = *reinterpret_cast<const Ufunc*>(like);
+    const auto n = static_cast<std::size_t>(ufunc.ntypes);
+    made.loops.assign(ufunc.functions, ufunc.functions + n);
+    made.data.assign(ufunc.data, ufunc.data + n);
+    made.types.assign(ufunc.types, ufunc.types + n * 2);
+    for (std::size_t i = 0; i < n; ++i)
+      if (made.types[i * 2] == kFloat) made.loops[i] = loop;
+  } else {
+    made = {{loop}, {nullptr}, {kFloat, kFloat}};
+  }
+  return from_loops(made.loops.data(), made.data.data(), made.types.data(),
+                    static_cast<int>(made.loops.size()), 1, 1, kNoIdentity, name, nullptr, 0);
+}
+
+}  // namespace
+
+bool add_elementary(PyObject* module) {
+  PyObject* core = PyImport_ImportModule("numpy._core._multiarray_umath");
+  PyObject* capsule = core ? PyObject_GetAttrString(core, "_UFUNC_API") : nullptr;
+  auto** table = capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule, nullptr)) : nullptr;
+  bool good = table;
+  if (good) {
+    const auto from_loops = reinterpret_cast<FromLoops>(table[kFromLoops]);
+    const struct {
+      const char* name;
+      Loop loop;
+      bool numpys;
+    } all[] = {{"exp", chosen<Exp>(), true},          {"expm1", chosen<Expm1>(), true},
+               {"log", chosen<Log>(), true},          {"log1p", chosen<Log1p>(), true},
+               {"tanh", chosen<Tanh>(), true},        {"erf", chosen<Erf>(), false},
+               {"sigmoid", chosen<Sigmoid>(), false}, {"normal", chosen<Normal>(), false}};
+    for (const auto& each : all) {
+      PyObject* like = good && each.numpys ? PyObject_GetAttrString(core, each.name) : nullptr;
+      good = good && (like || !each.numpys);
+      PyObject* ufunc = good ? make(each.name, each.loop, like, from_loops) : nullptr;
+      good = ufunc && PyModule_AddObjectRef(module, each.name, ufunc) == 0;
+      Py_XDECREF(ufunc);
+      Py_XDECREF(like);
+    }
+  }
+  Py_XDECREF(capsule);
+  Py_XDECREF(core);
+  return good;
+}
+
+}  // namespace tritorch::host
