@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tritorch.host import conv
+from tritorch.host import conv, threads
 
 CASES = [  # input, weight, stride, padding, dilation, groups
     ((2, 3, 7), (4, 3, 3), (2,), (1,), (1,), 1),
@@ -18,6 +18,8 @@ CASES = [  # input, weight, stride, padding, dilation, groups
     ((2, 4, 5, 5), (6, 2, 1, 1), (1, 1), (0, 0), (1, 1), 2),
     ((2, 4, 5, 5), (3, 4, 1, 1), (2, 2), (0, 0), (1, 1), 1),
     ((1, 2, 4, 5, 3), (2, 2, 2, 3, 2), (1, 2, 1), (1, 0, 1), (1, 1, 1), 1),
+    ((2, 12, 9, 8), (10, 6, 3, 3), (3, 2), (1, 4), (2, 3), 2),
+    ((2, 3, 11), (6, 1, 4), (5,), (0,), (2,), 3),
 ]
 
 
@@ -81,15 +83,122 @@ def test_transposed_is_the_gradient(case):
     np.testing.assert_allclose(conv.convolution_weight(x, g, w.shape, *rest), dw, atol=1e-12)
 
 
-@pytest.mark.parametrize("limit", ["PATCHES", "COLUMNS"])
-def test_blocks_give_the_same(case, limit, monkeypatch):
-    x, w, g, (stride, padding, dilation, groups), (y, _, dw) = case
-    monkeypatch.setattr(conv, "COLUMNS", 1)
+def all_three(x, w, g, stride, padding, dilation, groups):
+    rest = (stride, padding, dilation, False, (0,) * len(stride), groups)
+    y = conv.convolution(x, w, None, *rest)
+    return (
+        y, conv.convolution_input(g, x.shape, w, *rest),
+        conv.convolution_weight(g, x, w.shape, *rest),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def by_numpy(monkeypatch):
+    monkeypatch.setattr(conv, "_is_native", lambda *arrays: False)
+
+
+@pytest.mark.parametrize("limit", ["PATCHES", "COLUMNS", None])
+def test_numpys_blocks_give_the_same(case, limit, by_numpy, monkeypatch):
+    x, w, g, parameters, expected = case
+    if limit:
+        monkeypatch.setattr(conv, "COLUMNS", 1)
     if limit == "PATCHES":
         monkeypatch.setattr(conv, "PATCHES", 1)
-    rest = (stride, padding, dilation, False, (0,) * len(stride), groups)
-    np.testing.assert_allclose(conv.convolution(x, w, None, *rest), y, atol=1e-12)
-    np.testing.assert_allclose(conv.convolution_weight(g, x, w.shape, *rest), dw, atol=1e-12)
+    for found, exact in zip(all_three(x, w, g, *parameters), expected):
+        np.testing.assert_allclose(found, exact, atol=1e-12)
+
+
+# Several blocks of an image: planes, rows, and parts of a row; of several images; rows shifted.
+LARGE = [
+    ((3, 9, 30, 31), (8, 9, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((40, 33, 7, 6), (20, 33, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 40, 3000), (12, 40, 5), (1,), (2,), (3,), 1),
+    ((2, 16, 9, 10, 11), (8, 16, 3, 3, 3), (1, 2, 1), (1, 1, 0), (1, 1, 1), 1),
+    ((2, 64, 40, 41), (8, 32, 5, 3), (2, 3), (2, 5), (2, 1), 2),
+    ((3, 10, 70, 71), (10, 1, 3, 5), (1, 1), (1, 3), (1, 1), 10),
+    ((2, 6, 70, 33), (12, 2, 3, 3), (2, 2), (1, 2), (1, 2), 3),
+    ((2, 6, 9001), (6, 1, 4), (3,), (2,), (2,), 6),
+    ((2, 128, 20, 20), (3, 128, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+]
+
+
+@pytest.mark.parametrize("parameters", LARGE, ids=str)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_native_convolutions(parameters, kind, monkeypatch):
+    x_shape, w_shape, *rest = parameters
+    rng, dims = np.random.default_rng(0), len(x_shape) - 2
+    x, w = rng.standard_normal(x_shape).astype(kind), rng.standard_normal(w_shape).astype(kind)
+    bias = rng.standard_normal(w_shape[0]).astype(kind)
+    y = conv.convolution(x, w, None, *rest[:3], False, (0,) * dims, rest[3])
+    g = rng.standard_normal(y.shape).astype(kind)
+    found, count = [], threads.get_num_threads()
+    for n in (1, 2, 3):
+        threads.set_num_threads(n)
+        found.append(all_three(x, w, g, *rest))
+    threads.set_num_threads(count)
+    assert conv._is_native(x, w) and conv._is_native(g, x)
+    for each in zip(*found):
+        assert each[0].tobytes() == each[1].tobytes() == each[2].tobytes()
+    strided = [np.repeat(v, 2, axis=1)[:, ::2] for v in (x, w, g)]
+    for a, b in zip(found[0], all_three(*strided, *rest)):
+        np.testing.assert_array_equal(a, b)
+    shifted = conv.convolution(x, w, bias, *rest[:3], False, (0,) * dims, rest[3])
+    np.testing.assert_array_equal(shifted, y + bias.reshape(-1, *[1] * dims))
+    monkeypatch.setattr(conv, "_is_native", lambda *arrays: False)
+    wide = [v.astype(np.float64) for v in (x, w, g)]
+    step = np.finfo(kind).eps
+    for a, b in zip(found[0], all_three(*wide, *rest)):
+        assert a.dtype == kind
+        np.testing.assert_allclose(a, b, atol=16 * step * np.abs(b).max())
+
+
+def test_random_convolutions(monkeypatch):
+    rng = np.random.default_rng(0)
+    native = conv._is_native
+    for _ in range(200):
+        dims, groups = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+        pick = lambda low, high, n=dims: tuple(int(v) for v in rng.integers(low, high, n))
+        kernel, stride, padding, dilation = pick(1, 5), pick(1, 4), pick(0, 4), pick(1, 4)
+        n, channels, outputs = pick(1, 4, 3)
+        size = tuple(
+            max(1, d * (k - 1) + 1 - 2 * p) + int(rng.integers(0, 9))
+            for d, k, p in zip(dilation, kernel, padding)
+        )
+        rest = stride, padding, dilation, groups
+        x = rng.standard_normal((n, groups * channels, *size))
+        w = rng.standard_normal((groups * outputs, channels, *kernel))
+        monkeypatch.setattr(conv, "_is_native", lambda *arrays: False)
+        y = conv.convolution(x, w, None, *rest[:3], False, (0,) * dims, groups)
+        g = rng.standard_normal(y.shape)
+        expected = all_three(x, w, g, *rest)
+        extra = tuple(int(rng.integers(0, max(s, d))) for s, d in zip(stride, dilation))
+        bias = rng.standard_normal(groups * channels)
+        turned = (g, w, bias, *rest[:3], True, extra, groups)
+        if min(conv._transposed_size(g, w, stride, padding, dilation, extra)) > 0:
+            expected = (*expected, conv.convolution(*turned))
+        monkeypatch.setattr(conv, "_is_native", native)
+        found = all_three(x, w, g, *rest)
+        if len(expected) > len(found):
+            found = (*found, conv.convolution(*turned))
+        for a, b in zip(found, expected):
+            np.testing.assert_allclose(a, b, atol=1e-11, err_msg=f"{x.shape} {w.shape} {rest}")
+
+
+def test_patches_are_looked_at():
+    x, w, out = np.ones((1, 1, 5)), np.ones((1, 1, 3)), np.ones((1, 1, 3))
+    good = conv._patches_of(x.shape, 1, (1, 1), (3,), (3,), (0,), (1,), (1,))
+    conv._C.convolve(x, w, None, out, "d", good)
+    assert (out == 3).all()
+    for wrong in (
+        (0, *good[1:]), (*good[:-1], (1, 1, 2)), (*good[:-2], (0, 0, 1), good[-1]),
+        (*good[:4], (1, 1, 0), *good[5:]), (*good[:8], (1, 1, 0), *good[9:]),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="patches"):
+            conv._C.convolve(x, w, None, out, "d", wrong)
+    with pytest.raises(SystemError, match="weight"):
+        conv._C.convolve(x, w[..., :2], None, out, "d", good)
+    with pytest.raises(ValueError, match="dtype"):
+        conv._C.convolve(x, w, None, out, "i", good)
 
 
 @pytest.mark.parametrize(

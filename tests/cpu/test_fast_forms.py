@@ -5,18 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import tritorch
+from tritorch import _C
 from tritorch.core import arrays
 from tritorch.core.dtype import float32
 from tritorch.host import (
     attention as A,
     indexing as I,
     loss as L,
-    narrow,
     norm,
     pointwise as P,
     pooling,
@@ -34,7 +33,6 @@ from tritorch.ops.indexing import _plain_key
 
 RNG = np.random.default_rng(0)
 INF, NAN = math.inf, math.nan
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def normal(*shape):
@@ -42,23 +40,6 @@ def normal(*shape):
 
 
 # ---- narrow floats ----
-
-
-def every_pattern():
-    """float32 numbers around and half way between all that bfloat16 has, NaN among them."""
-    top = np.arange(1 << 16, dtype=np.uint32) << 16
-    return np.concatenate([top | low for low in (0, 1, 0x7FFF, 0x8000, 0x8001)]).view(np.float32)
-
-
-@pytest.mark.parametrize("finite", [True, False])
-def test_bfloat16_is_rounded_to_even(finite):
-    x = every_pattern()
-    x = x[np.isfinite(x)] if finite else x
-    np.testing.assert_array_equal(
-        narrow.round_block(x, BFLOAT16).view(np.uint16), x.astype(BFLOAT16).view(np.uint16)
-    )
-    h = x.astype(BFLOAT16)
-    np.testing.assert_array_equal(narrow.widen_block(h), h.astype(np.float32))
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])
@@ -86,10 +67,10 @@ def test_large_narrow_arrays(name):
 def test_the_error_function_to_four_units():
     x = np.concatenate([np.linspace(-6, 6, 20001), np.logspace(-30, 0, 500)]).astype(np.float32)
     exact = np.array([math.erf(v) for v in x.tolist()])
-    error = np.abs(special.erf32(x) - exact) / np.spacing(np.abs(exact).astype(np.float32))
+    error = np.abs(special.erf(x) - exact) / np.spacing(np.abs(exact).astype(np.float32))
     assert error.max() < 4
     extremes = np.array([INF, -INF, NAN, 1e20, -3e38, -0.0], np.float32)
-    np.testing.assert_array_equal(special.erf32(extremes), [1, -1, NAN, 1, -1, 0])
+    np.testing.assert_array_equal(special.erf(extremes), [1, -1, NAN, 1, -1, 0])
 
 
 @pytest.mark.parametrize("shape", [(2 * P.BLOCK,), (1 << 20,), (5, 3)])
@@ -270,7 +251,33 @@ def test_pooling_of_windows_inside(sides, kernel, stride, dilation, special):
     np.testing.assert_array_equal(index, row * x.shape[3] + column)
     values = pooling.max_pool_values(x, kernel, stride, zeros, dilation, size)
     np.testing.assert_array_equal(values, out)
-    assert pooling.max_pool_values(x, kernel, stride, (1, 0), dilation, size) is None
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("sides", "kernel", "stride", "padding", "dilation"),
+    [((9, 11), (3, 2), (2, 1), (1, 1), (1, 1)), ((6, 5), (4, 5), (3, 2), (2, 2), (1, 1)),
+     ((12,), (3,), (1,), (1,), (2,)), ((7,), (2,), (2,), (0,), (1,))],
+)  # fmt: skip
+@pytest.mark.parametrize("ceil", [False, True])
+def test_pools_of_windows_that_reach_out_are_those_of_halves(
+    sides, kernel, stride, padding, dilation, ceil, kind
+):
+    # Whole numbers, which float16 has: its pools are the other way.
+    x = RNG.integers(-9, 9, (3, 2, *sides)).astype(kind)
+    x[0, 0, :3], x[1, 1, -1] = NAN, -INF
+    options = (kernel, stride, padding, dilation, ceil)
+    out, index = pooling.max_pool(x, *options)
+    expected, places = pooling.max_pool(x.astype(np.float16), *options)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(index, places)
+    values = pooling.max_pool_values(x, kernel, stride, padding, dilation, out.shape[2:])
+    np.testing.assert_array_equal(values, out)
+    for include in (False, True):
+        if set(dilation) == {1}:
+            means = [pooling.avg_pool(v, kernel, stride, padding, ceil, include, None)
+                     for v in (x, x.astype(np.float16))]  # fmt: skip
+            np.testing.assert_allclose(*means, rtol=1e-3)
 
 
 def test_pools_refuse_what_they_refused_before():
@@ -285,18 +292,28 @@ def test_pools_refuse_what_they_refused_before():
 
 
 @pytest.mark.parametrize("align", [False, True])
-def test_interpolation_by_products(align):
+@pytest.mark.parametrize("size", [(8, 4), (5, 13), (3, 6), (5, 6), (70, 1)])
+def test_planes_are_interpolated_as_volumes_are(size, align):
     x = normal(2, 3, 5, 6)
-    quick = upsample._by_products(x, (8, 4), (None, None), align)
-    few, upsample.FEW = upsample.FEW, 0
-    try:
-        slow = upsample.linear(x, (8, 4), (None, None), align)
-    finally:
-        upsample.FEW = few
-    np.testing.assert_allclose(quick, slow, atol=1e-6)
+    found = upsample.linear(x, size, (None, None), align)
+    volume = upsample.linear(x[:, :, None], (1, *size), (None,) * 3, align)
+    np.testing.assert_allclose(found, volume[:, :, 0], atol=1e-6)
+    turned = np.ascontiguousarray(x.swapaxes(2, 3)).swapaxes(2, 3)  # not dense
+    np.testing.assert_array_equal(upsample.linear(turned, size, (None, None), align), found)
     x[0, 0, 0, 0] = INF
-    assert upsample._by_products(x, (8, 4), (None, None), align) is None
-    assert np.isfinite(upsample.linear(x, (8, 4), (None, None), align)[0, 1]).all()
+    assert np.isfinite(upsample.linear(x, size, (None, None), align)[0, 1]).all()
+
+
+def test_interpolation_looks_at_its_tables():
+    x, out, part = (
+        np.zeros((1, 2, 2), np.float32),
+        np.zeros((1, 1, 1), np.float32),
+        np.zeros(1, "f"),
+    )
+    table = lambda low, high: (np.array([low]), np.array([high]), part)
+    for wrong in ((0, 2), (-1, 0), (1, 0), (2, 2)):
+        with pytest.raises(ValueError, match="beside"):
+            _C.interpolate_planes(x, out, "f", (1, 2, 2, 1, 1), table(0, 1), table(*wrong))
 
 
 def test_blocks_may_be_computed_in_the_result():

@@ -104,3 +104,38 @@ def test_advanced():
     np.testing.assert_array_equal(twice[0], x[0] + 2)
     with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 1 with size 3"):
         I.index(x, (None, np.array([3])))
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8", "i4", "i8", "u1", "i2", "c16", "f2", "?"])
+@pytest.mark.parametrize(
+    ("shape", "dim", "count"), [((5,), 0, 9), ((6, 7), 1, 3), ((6, 7), 0, 4), ((300, 4, 50), 1, 9)]
+)
+def test_one_pass_gathers_and_adds_as_numpy_does(shape, dim, count, kind):
+    rng = np.random.default_rng(0)
+    sides = (*shape[:dim], count, *shape[dim + 1 :])
+    x, src = ((rng.integers(0, 9, each)).astype(kind) for each in (shape, sides))
+    index = rng.integers(0, shape[dim], sides)
+    np.testing.assert_array_equal(I.gather(x, dim, index), np.take_along_axis(x, index, dim))
+    added = x.copy()
+    key = [*np.indices(sides)]
+    key[dim] = index
+    (np.logical_or if kind == "?" else np.add).at(added, tuple(key), src)
+    np.testing.assert_array_equal(I.scatter_add(x, dim, index, src), added)
+    for bad in (-1, shape[dim]):
+        wrong = index.copy()
+        wrong.reshape(-1)[-1] = bad
+        for call in (
+            lambda w=wrong: I.gather(x, dim, w),
+            lambda w=wrong: I.scatter_add(x, dim, w, src),
+        ):
+            with pytest.raises(RuntimeError, match=f"index {bad} is out of bounds"):
+                call()
+    assert I.outside(index, shape[dim]) is None
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64])
+def test_indices_of_any_width_are_looked_at(kind):
+    index = np.array([[3, 0], [2, 1]], kind)
+    assert I.outside(index.T, 4) is None and I.outside(index[:, ::2], 4) is None
+    assert I.outside(index, 3) == 3 and I.outside(index - kind(1), 9) == -1
+    assert I.outside(index[:0], 0) is None

@@ -96,6 +96,51 @@ def test_batch_norm(shape, affine, training):
     np.testing.assert_allclose(dx, slopes(lambda v: run(v)[0], g, x), atol=1e-7)
 
 
+@pytest.mark.parametrize("shape", [(9, 5, 4, 7), (3, 4, 50, 47), (2, 600, 11), (70, 3, 8)])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("affine", [True, False])
+def test_batch_norm_of_planes(shape, kind, training, affine, monkeypatch):
+    c, columns = shape[1], (-1, *[1] * (len(shape) - 2))
+    x, g = (RNG.standard_normal(shape).astype(kind) + 1 for _ in range(2))
+    w, b = (RNG.standard_normal(c).astype(kind) if affine else None for _ in range(2))
+    given = (None, None)
+    if not training:
+        given = RNG.standard_normal(c).astype(kind), RNG.uniform(0.5, 2, c).astype(kind)
+
+    def run(x, g, w, b, *given):
+        out, mean, rstd, var = N.batch_norm(x, w, b, *given, training, 1e-5)
+        y = N.batch_norm(x, w, b, *given, training, 1e-5, of_relu=True)[0]
+        np.testing.assert_array_equal(y, np.maximum(out, 0))
+        grads = N.batch_norm_backward(g, x, w, mean, rstd, training)
+        masked = N.batch_norm_backward(np.where(y <= 0, 0, g), x, w, mean, rstd, training)
+        for a, b in zip(N.batch_norm_backward(g, x, w, mean, rstd, training, y), masked):
+            np.testing.assert_array_equal(a, b)
+        return out, mean, rstd, var, *grads, *masked
+
+    results, count = [], threads.get_num_threads()
+    for n in (1, 2, 3):
+        threads.set_num_threads(n)
+        results.append(run(x, g, w, b, *given))
+    threads.set_num_threads(count)
+    for each in zip(*results):
+        assert each[0].tobytes() == each[1].tobytes() == each[2].tobytes()
+    found = run(np.repeat(x, 2, 1)[:, ::2], np.repeat(g, 2, 0)[::2], w, b, *given)
+    for a, b_ in zip(found, results[0]):
+        np.testing.assert_array_equal(a, b_)
+    assert N._is_native(x)
+    monkeypatch.setattr(N, "_is_native", lambda x: False)
+    wide = [None if v is None else v.astype(np.float64) for v in (x, g, w, b, *given)]
+    expected = run(*wide)
+    axes = (0, *range(2, len(shape)))
+    mean, var = (x.mean(axes), x.var(axes)) if training else given
+    y = (x - mean.reshape(columns)) / np.sqrt(var + 1e-5).reshape(columns)
+    y = y * w.reshape(columns) + b.reshape(columns) if affine else y
+    np.testing.assert_allclose(results[0][0], y, atol=1e-4)
+    for a, exact in zip(results[0][:7], expected):
+        np.testing.assert_allclose(a, exact, atol=40 * np.finfo(kind).eps * np.abs(exact).max())
+
+
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.float32])
 def test_narrow_types_round_once(kind):
     x = RNG.standard_normal((8, 64)).astype(kind)
@@ -127,3 +172,20 @@ def test_threads_give_the_same_bits():
     threads.set_num_threads(count)
     for a, b in zip(*results):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (300, 65), (4, 3, 33), (3, 5000)])
+@pytest.mark.parametrize("affine", [0, 1, 2])
+def test_layer_norms_of_float32_are_those_of_float64(shape, affine):
+    rng = np.random.default_rng(0)
+    x, g = rng.standard_normal((2, *shape), np.float32) + 1
+    given = [rng.standard_normal(shape[-1:], np.float32) if i < affine else None for i in range(2)]
+
+    def run(kind):
+        wide = [None if v is None else v.astype(kind) for v in (x, g, *given)]
+        y, mean, rstd = N.layer_norm(wide[0], 1, *wide[2:], 1e-5)
+        return y, mean, rstd, *N.layer_norm_backward(wide[1], wide[0], 1, wide[2], mean, rstd)
+
+    for found, expected in zip(run(np.float32), run(np.float64)):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)

@@ -131,3 +131,21 @@ def test_counting():
         if 0 <= v <= 4:
             expected[min(math.floor(v), 3)] += 1
     assert S.histc(x, 4, 0.0, 4.0).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize(("shape", "dim"), [((5, 9), 1), ((700, 3, 200), 2), ((40, 6), 0)])
+@pytest.mark.parametrize("largest", [False, True])
+def test_the_first_few_are_those_of_a_stable_sort(shape, dim, largest, kind):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-4, 4, shape).astype(kind)  # many equals
+    if kind[0] == "f":
+        flat = x.reshape(-1)
+        flat[::7], flat[1::11], flat[2::13] = np.nan, np.inf, -np.inf
+    for k in {1, 3, min(shape[dim], 64)}:
+        values, places = S.topk(x, k, dim, largest)
+        expected = S.sort(x, dim, largest)
+        first = (*[slice(None)] * dim, slice(k))
+        np.testing.assert_array_equal(values, expected[0][first])
+        np.testing.assert_array_equal(places, expected[1][first])
+        assert values.flags.c_contiguous and places.dtype == np.int64

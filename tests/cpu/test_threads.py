@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
 
+from tritorch import _C
 from tritorch.host import blas, threads
 
 
@@ -34,8 +36,13 @@ def test_blocks_cover_everything_once(count):
 
 def test_blocks_use_the_threads(count):
     names = set()
-    threads.blocks(64, 1, lambda a, b: names.add(threading.current_thread().name), True)
-    assert (len(names) > 1) == (count > 1)
+
+    def work(low, high):
+        names.add(threading.get_ident())
+        time.sleep(0.002)  # as NumPy does, this lets others go on
+
+    threads.blocks(64, 1, work, True)
+    assert 1 + (count > 1) <= len(names) <= count
 
 
 def test_errors_arrive(count):
@@ -45,6 +52,31 @@ def test_errors_arrive(count):
 
     with pytest.raises(KeyError, match="in a block"):
         threads.blocks(100, 10, work, True)
+
+
+def test_blocks_within_blocks(count):
+    seen = np.zeros((20, 30), int)
+
+    def outer(low, high):
+        threads.blocks(
+            30, 3, lambda a, b: np.add(seen[low:high, a:b], 1, seen[low:high, a:b]), True
+        )
+
+    threads.blocks(20, 2, outer, True)
+    assert (seen == 1).all()
+
+
+def test_blocks_of_several_callers(count):
+    """Threads of a program, who share one pool."""
+    totals = np.zeros((4, 50), int)
+
+    def call(i):
+        for _ in range(50):
+            threads.blocks(50, 5, lambda a, b: np.add(totals[i, a:b], 1, totals[i, a:b]), True)
+
+    callers = [threading.Thread(target=call, args=(i,)) for i in range(4)]
+    [caller.start() for caller in callers], [caller.join() for caller in callers]
+    assert (totals == 50).all()
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (300, 1000)])
@@ -75,10 +107,9 @@ def test_refuses_no_threads():
 
 
 def test_products_have_as_many_threads(count):
-    controls = blas._controls()
-    if controls is None:
+    if not blas.found():
         pytest.skip("another BLAS")
-    get = controls[0]
+    get = _C.get_blas_threads
     most = get()
     assert most <= count
     with blas.one_thread():

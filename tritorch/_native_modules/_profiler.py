@@ -1,4 +1,4 @@
-"""torch._C._profiler: stacks of Python frames as data."""
+"""torch._C._profiler: events of profiles, and stacks of Python frames as data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,35 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["gather_traceback", "symbolize_tracebacks"]
+from tritorch.autograd._event_trees import (
+    AllocationFields as _ExtraFields_Allocation,
+    BackendFields as _ExtraFields_Backend,
+    EventType as _EventType,
+    FrameState as _PyFrameState,
+    KinetoFields as _ExtraFields_Kineto,
+    ModuleInfo as _NNModuleInfo,
+    OptimizerInfo as _OptimizerInfo,
+    OutOfMemoryFields as _ExtraFields_OutOfMemory,
+    ProfilerEvent as _ProfilerEvent,
+    PyCallFields as _ExtraFields_PyCall,
+    PyCCallFields as _ExtraFields_PyCCall,
+    TensorMetadata as _TensorMetadata,
+    TorchOpFields as _ExtraFields_TorchOp,
+)
+from tritorch.core.profiling import (
+    ActiveProfilerType,
+    ExperimentalConfig as _ExperimentalConfig,
+    ProfilerActivity,
+    RecordScope,
+)
+
+__all__ = [
+    "ActiveProfilerType", "ProfilerActivity", "RecordScope", "_EventType", "_ExperimentalConfig",
+    "_ExtraFields_Allocation", "_ExtraFields_Backend", "_ExtraFields_Kineto",
+    "_ExtraFields_OutOfMemory", "_ExtraFields_PyCCall", "_ExtraFields_PyCall",
+    "_ExtraFields_TorchOp", "_NNModuleInfo", "_OptimizerInfo", "_ProfilerEvent", "_PyFrameState",
+    "_TensorMetadata", "gather_traceback", "symbolize_tracebacks",
+]  # fmt: skip
 
 
 def gather_traceback(python: bool = True, script: bool = False, cpp: bool = False) -> Any:

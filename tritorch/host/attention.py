@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.host import threads
+from tritorch import _C
+from tritorch.host import blas, threads
 from tritorch.host.narrow import like, widen
-from tritorch.host.rows import BLAS, TAME, bounded
+from tritorch.host.rowwise import FLOATS, largest, rowwise, total
 
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]
@@ -50,17 +51,21 @@ def _rows(length: int, columns: int, causal: bool) -> Iterator[tuple[slice, slic
         yield slice(low, high), slice(0, min(high, columns) if causal else columns)
 
 
+def _products(a: Array, b: Array) -> Array:
+    """a b^T, dense: a product's own memory may lie otherwise."""
+    out = np.empty((*a.shape[:-1], b.shape[-2]), a.dtype)
+    return blas.matmul(a, b.swapaxes(-1, -2), out)
+
+
 def _scores(q: Array, k: Array, mask: Array | None, causal: bool, rows: slice) -> Array:
-    """One block of k q^T (q is scaled), masked: a column for each query, so that sums over keys run
-    along memory.  What is not seen is -inf."""
-    scores = np.matmul(k, q.swapaxes(-1, -2))
+    """One block of q k^T (q is scaled), masked: dense rows.  What is not seen is -inf."""
+    scores = _products(q, k)
     if causal:
         # Only the triangle at the end holds keys that some of the queries don't see.
-        corner = scores[..., rows.start :, :]
-        hidden = np.arange(corner.shape[-2])[:, None] > np.arange(corner.shape[-1])
+        corner = scores[..., rows.start :]
+        hidden = np.arange(corner.shape[-1]) > np.arange(corner.shape[-2])[:, None]
         np.copyto(corner, -np.inf, where=hidden)
     if mask is not None:
-        mask = mask.swapaxes(-1, -2)
         if mask.dtype == bool:
             np.copyto(scores, -np.inf, where=~mask)
         else:
@@ -84,34 +89,57 @@ def _for_each_key(x: Array, group: int) -> Array:
     return x.reshape(x.shape[0], -1, group, *x.shape[2:]).sum(2)
 
 
-def _unshifted(q: Array, k: Array, v: Array, out: Array, lse: Array) -> bool:
-    """Attention to all keys, scores as they are: False, with nothing done, where exp of them could
-    over- or underflow."""
-    scores = np.matmul(q, k.swapaxes(-1, -2))
-    if not bounded(scores, TAME):
-        return False
-    np.exp(scores, out=scores)
-    size = v.shape[-1]
-    values = np.empty((*v.shape[:-1], size + 1), v.dtype)
-    values[..., :size] = v
-    values[..., size] = 1  # its product is the sum
-    product = np.matmul(scores, values)
-    total = product[..., size]
-    np.log(total, out=lse)
-    shares = np.reciprocal(total).reshape(-1, 1).repeat(size, 1).reshape(out.shape)
-    np.multiply(product[..., :size], shares, out=out)
-    return True
+def _weighed(scores: Any) -> Any:
+    """log(sum(exp(scores))) of each row, and their softmax."""
+    top = largest(scores)
+    weights = _C.exp(scores - top)
+    sums = total(weights)
+    return _C.log(sums) + top, weights * np.reciprocal(sums)
+
+
+def _weighed_of_seen(scores: Any) -> Any:
+    """The same where rows may see nothing: log(0), and no weights."""
+    top = largest(scores)
+    top = np.where(top == -np.inf, 0, top)
+    weights = _C.exp(scores - top)
+    sums = total(weights)
+    return _C.log(sums) + top, weights * np.reciprocal(np.where(sums == 0, 1, sums))
+
+
+def _weigh(scores: Array, v: Array, out: Array, lse: Array, all_seen: bool = True) -> None:
+    """Attention by rows of scores, which become weights."""
+    rows = scores.reshape(lse.size, scores.shape[-1])
+    logs = np.empty((len(rows), 1), rows.dtype)
+    if not rows.size:  # no keys
+        logs[...] = -np.inf
+    rowwise(_weighed if all_seen else _weighed_of_seen, "a", rows.dtype)(rows, logs, rows)
+    lse[...] = logs.reshape(lse.shape)
+    blas.matmul(scores, v, out=out)
+
+
+def _sloped(scores: Any, lse: Any, slopes: Any, inner: Any) -> Any:
+    """The weights again, and the gradient of the scores."""
+    weights = _C.exp(scores - lse)
+    return weights, (slopes - inner) * weights
+
+
+def _slope(scores: Array, lse: Array, slopes: Array, inner: Array) -> None:
+    """Rows of scores become weights, and those of slopes the gradient of the scores."""
+    step = rowwise(_sloped, "acac", scores.dtype)
+    x, y = (each.reshape(lse.size, scores.shape[-1]) for each in (scores, slopes))
+    column = lambda each: each.reshape(lse.size, 1)
+    step(x, column(lse), y, column(inner), x, y)
 
 
 def attention(
     q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float, *drop: float
 ) -> tuple[Array, Array]:
     """softmax(q k^T scale + mask) v, and the log of each row's sum."""
-    if mask is None and not causal and q.dtype in BLAS and q.shape[1] == k.shape[1]:
+    if mask is None and not causal and q.dtype in FLOATS and q.shape[1] == k.shape[1]:
         if 0 < q.size // q.shape[3] * k.shape[2] <= SCORES:
             out, lse = np.empty((*q.shape[:3], v.shape[3]), q.dtype), np.empty(q.shape[:3], q.dtype)
-            if _unshifted(q * q.dtype.type(scale), k, v, out, lse):
-                return out, lse
+            _weigh(_products(q * q.dtype.type(scale), k), v, out, lse)
+            return out, lse
     group = q.shape[1] // max(k.shape[1], 1)
     a, b, c = widen(q), _for_each_query(widen(k), group), _for_each_query(widen(v), group)
     mask = _mask(mask, q, k)
@@ -124,23 +152,14 @@ def attention(
 
     def work(part: Index) -> None:
         keys, values = b[part], c[part]
-        if short and _unshifted(a[part] * factor, keys, values, out[part], lse[part]):
+        if short:
+            _weigh(_products(a[part] * factor, keys), values, out[part], lse[part])
             return
         for rows, seen in _rows(q.shape[2], k.shape[2], causal):
             here = (*part, rows)
             hides = None if mask is None else mask[(*here, seen)]
-            weights = _scores(a[here] * factor, keys[..., seen, :], hides, causal, rows)
-            top = np.max(weights, axis=-2, initial=-np.inf)
-            if not all_seen:
-                top[np.isneginf(top)] = 0
-            weights -= top[..., None, :]
-            np.exp(weights, out=weights)
-            total = np.add.reduce(weights, axis=-2)
-            lse[here] = top + np.log(total)
-            if not all_seen:
-                total[total == 0] = 1  # a row that sees nothing gives 0
-            block = np.matmul(weights.swapaxes(-1, -2), values[..., seen, :])
-            np.divide(block, total[..., None], out=out[here])
+            scores = _scores(a[here] * factor, keys[..., seen, :], hides, causal, rows)
+            _weigh(scores, values[..., seen, :], out[here], lse[here], all_seen)
 
     _for_heads(q.shape, k.shape[2], work)
     return like(out, q), lse
@@ -180,18 +199,17 @@ def attention_backward(
             base = lse[here]
             if mask is not None:
                 base = np.where(np.isneginf(base), 0, base)  # where nothing is seen, no weight
-            weights -= base[..., None, :]
-            np.exp(weights, out=weights)
-            slopes = np.matmul(values[..., seen, :], dy.swapaxes(-1, -2))
-            slopes -= np.einsum("...le,...le->...l", dy, given[here])[..., None, :]
-            slopes *= weights
-            d = np.matmul(slopes.swapaxes(-1, -2), keys[..., seen, :])
+            slopes = _products(dy, values[..., seen, :])
+            _slope(weights, base, slopes, np.einsum("...le,...le->...l", dy, given[here]))
+            d = blas.matmul(slopes, keys[..., seen, :])
             np.multiply(d, factor, out=dq[here])
-            for sums, left, right in ((d_values, weights, dy), (d_keys, slopes, scaled)):
+            for sums, left, right in (
+                (d_values, weights.swapaxes(-1, -2), dy), (d_keys, slopes.swapaxes(-1, -2), scaled)
+            ):  # fmt: skip
                 if len(blocks) == 1 and seen.stop == k.shape[2]:
-                    np.matmul(left, right, out=sums)
+                    blas.matmul(left, right, out=sums)
                 else:
-                    sums[..., seen, :] += np.matmul(left, right)
+                    sums[..., seen, :] += blas.matmul(left, right)
 
     _for_heads(q.shape, k.shape[2], work)
     return (

@@ -1,78 +1,91 @@
-"""How many threads NumPy's BLAS uses: as many as were asked for, one while our own threads compute
-blocks side by side."""
+"""Matrix products: large ones of floats run on our own threads (Note [Products on our threads] in
+`src/products/blas.h`), all others are NumPy's, whose BLAS has as many threads as were asked for,
+and one while our own compute side by side."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from tritorch.core import locks
+import numpy as np
 
-_lock = locks.lock()
-_inside = [0, 0]  # threads of one_thread(), and the number to go back to
-_NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads",
-          "openblas_{}_num_threads64_", "openblas_{}_num_threads")  # fmt: skip
+from tritorch import _C
+
+Array = np.ndarray[Any, Any]
+
+# A product has work for as many threads as the root of its multiply-adds in this unit: `kPiece`.
+PIECE = _C.PRODUCTS_PIECE
+
+# How builds of OpenBLAS name their functions, with integers of 64 and of 32 bits.
+_NAMES = (("scipy_{}64_", True), ("scipy_{}", False), ("{}64_", True), ("{}", False))
+_PRODUCTS = tuple(f"cblas_{kind}{name}" for name in ("gemm", "gemv", "dot") for kind in "sd")
+_THREADS = ("openblas_get_num_threads", "openblas_set_num_threads")
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 @functools.cache
-def _controls() -> tuple[Callable[[], int], Callable[[int], None]] | None:
-    """OpenBLAS's functions that get and set its number of threads; None: another BLAS."""
+def found() -> bool:
+    """Whether NumPy's BLAS is OpenBLAS; if so, the native half knows its functions from now on."""
     try:
         with open("/proc/self/maps") as maps:
             paths = {line.split()[-1] for line in maps if "openblas" in line}
     except OSError:
-        return None  # not Linux
+        return False  # not Linux
     for path in sorted(paths):
         library = ctypes.CDLL(path)
-        for name in _NAMES:
-            if hasattr(library, name.format("set")):
-                return getattr(library, name.format("get")), getattr(library, name.format("set"))
-    return None
+        for name, wide in _NAMES:
+            names = [name.format(each) for each in _PRODUCTS + _THREADS]
+            if all(hasattr(library, each) for each in names):
+                _C.set_blas([_address(getattr(library, each)) for each in names], wide)
+                return True
+    return False
+
+
+_C.find_blas_with(found)
+
+
+def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
+    """numpy.matmul(a, b, out)."""
+    product: Array | None = _C.multiply(a, b, out)
+    return np.matmul(a, b, out=out) if product is None else product
+
+
+def dot(a: Array, b: Array) -> Array:
+    """a.dot(b) of two matrices, or a matrix and a vector: quicker than matmul for small ones."""
+    product: Array | None
+    if b.ndim == 1:
+        product = _C.multiply(a, b[:, None], None)
+        return a.dot(b) if product is None else product[:, 0]
+    product = _C.multiply(a, b, None)
+    return a.dot(b) if product is None else product
+
+
+def inner(a: Array, b: Array) -> float:
+    """The sum of two vectors' products."""
+    found = _C.dot(a, b)
+    return float(np.dot(a, b)) if found is None else found
 
 
 def set_threads(n: int) -> None:
-    """How many threads products have from now on."""
-    controls = _controls()
-    if controls is None:
-        return
-    with _lock:
-        if _inside[0]:
-            _inside[1] = n
-        else:
-            controls[1](n)
+    """How many threads NumPy's products have from now on."""
+    if found():
+        _C.set_blas_threads(n)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Products run in the thread that asks for them: several of ours would wait for each other."""
-    controls = _controls()
-    if controls is None:
+    if not found():
         yield
         return
-    get, set_number = controls
-    with _lock:  # OpenBLAS has one number for all threads
-        _inside[0] += 1
-        if _inside[0] == 1:
-            _inside[1] = get()
-            set_number(1)
+    _C.one_blas_thread(True)
     try:
         yield
     finally:
-        with _lock:
-            _inside[0] -= 1
-            if _inside[0] == 0:
-                set_number(_inside[1])
-
-
-def _leave() -> None:
-    """In a forked child, where the other threads that were inside are not."""
-    controls = _controls()
-    if _inside[0] and controls is not None:
-        controls[1](_inside[1])
-        _inside[0] = 0
-
-
-os.register_at_fork(after_in_child=_leave)
+        _C.one_blas_thread(False)

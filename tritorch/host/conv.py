@@ -1,8 +1,9 @@
-"""Convolution by BLAS, in blocks of columns that stay in the cache.
+"""Convolution by products of blocks of columns that stay in the cache.
 
 A block's patches (im2col) are copied once and one product takes all taps and channels: measured
 faster than a product for each tap, whose accumulation passes over the output each time.  Transposed
-convolution is the input's gradient, and the other way round.
+convolution is the input's gradient, and the other way round.  Floats are copied and multiplied
+natively (Note [Patches] in `src/host/patches.h`), what follows here of NumPy is for others.
 
 # Note [Taps as shifts]
 In the input's gradient one product gives what each tap adds where.  With stride 1, and rows of the
@@ -20,8 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from tritorch.host import threads
+from tritorch import _C
+from tritorch.host import blas, threads
 from tritorch.host.narrow import like, widen
+from tritorch.host.rowwise import FLOATS
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -31,7 +34,9 @@ PATCHES = 1 << 21  # elements of a block of patches
 PRODUCTS = 1 << 22  # multiplications from which a second thread pays for being woken
 TAPS = 1 << 22  # elements of the taps of a strip of an image
 IMAGES = 8  # for which one thread's buffers serve
-PARTS = 4  # sums of the weight's gradient, each over some of the blocks
+PARTS = 8  # of the weight's gradient, at least, which are summed over some of the blocks each
+SLICE = 128  # channels and taps of each of the weight gradient's slices, about
+PHASES = 16  # of the input's gradient, up to which they are computed one by one
 
 
 def _output_size(spatial: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Ints:
@@ -106,6 +111,114 @@ def _pointwise(kernel: Ints, stride: Ints, padding: Ints, spatial: Ints, out: In
     return set(kernel) == {1} and set(stride) == {1} and not any(padding) and spatial == out
 
 
+# ---- natively ----
+
+
+def _is_native(*arrays: Array) -> bool:
+    """Whether all are of the same floats, of up to three spatial dims and not empty."""
+    kind = arrays[0].dtype
+    same = all(x.dtype == kind and x.size and 2 < x.ndim < 6 for x in arrays)
+    return same and kind in FLOATS and blas.found()
+
+
+def _three(values: Ints, fill: int) -> Ints:
+    return (fill,) * (3 - len(values)) + values
+
+
+def _patches_of(
+    x: Ints, groups: int, w: Ints, count: Ints, kernel: Ints, start: Ints, step: Ints,
+    spread: Ints, result: tuple[Ints, Ints, Ints] | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """What a native convolution reads, of what shape x is; w: channels and outputs of a group.  See
+    Note [Patches] in `src/host/patches.h`."""
+    one = (1,) * len(count)
+    whole, first, every = result or (count, (0,) * len(count), one)
+    ones = (_three(v, 1) for v in (x[2:], count, kernel))
+    rest = (_three(step, 1), _three(spread, 1), _three(whole, 1), _three(first, 0))
+    return (x[0], groups, *w, *ones, _three(start, 0), *rest, _three(every, 1))
+
+
+def _row(bias: Array | None, x: Array) -> Array | None:
+    return None if bias is None else np.ascontiguousarray(bias, x.dtype)
+
+
+def _native_forward(
+    x: Array, w: Array, bias: Array | None, result: Array, stride: Ints, padding: Ints,
+    dilation: Ints, groups: int,
+) -> None:  # fmt: skip
+    start = tuple(-p for p in padding)
+    sides = w.shape[1], w.shape[0] // groups
+    patches = _patches_of(
+        x.shape, groups, sides, result.shape[2:], w.shape[2:], start, stride, dilation
+    )
+    source, weights = np.ascontiguousarray(x), np.ascontiguousarray(w)
+    _C.convolve(source, weights, _row(bias, x), result, x.dtype.char, patches)
+
+
+def _in_phases(g: Array, w: Array, shape: Ints, stride: Ints) -> bool:
+    return _is_native(g, w) and math.prod(shape) > 0 and math.prod(stride) <= PHASES
+
+
+def _phase(r: int, n: int, k: int, s: int, p: int, d: int) -> tuple[int, slice, int, int] | None:
+    """Of one dim's elements r, r + s...: how many there are, the taps that reach them, where in the
+    result the first tap does, and how far from it the next one."""
+    taps = range(next((t for t in range(k) if (r + p - t * d) % s == 0), k), k, s // math.gcd(s, d))
+    if not taps:
+        return None
+    start = (r + p - taps.start * d) // s
+    return len(range(r, n, s)), slice(taps.start, k, taps.step), start, -(taps.step * d // s)
+
+
+def _native_input(
+    g: Array, shape: Ints, w: Array, bias: Array | None, stride: Ints, padding: Ints,
+    dilation: Ints, groups: int,
+) -> Array:  # fmt: skip
+    """The gradient of the input, by phases: elements that are as far from a multiple of the stride
+    are a convolution of g with the taps that reach them."""
+    source, shift, dims = np.ascontiguousarray(g), _row(bias, g), range(len(stride))
+    grouped = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
+    result = np.empty(shape, g.dtype)
+    for first in itertools.product(*(range(min(s, n)) for s, n in zip(stride, shape[2:]))):
+        found = [
+            _phase(first[i], shape[2 + i], w.shape[2 + i], stride[i], padding[i], dilation[i])
+            for i in dims
+        ]
+        if not all(found):
+            within = tuple(slice(r, None, s) for r, s in zip(first, stride))
+            value = 0 if shift is None else shift.reshape(-1, *[1] * len(stride))
+            result[(slice(None), slice(None), *within)] = value
+            continue
+        count, taps, start, spread = zip(*found)
+        weights = np.ascontiguousarray(grouped[(..., *taps)])
+        patches = _patches_of(
+            g.shape, groups, (weights.shape[2], weights.shape[1]), count, weights.shape[3:], start,
+            (1,) * len(stride), spread, (shape[2:], first, stride),
+        )  # fmt: skip
+        _C.convolve(source, weights, shift, result, g.dtype.char, patches)
+    return result
+
+
+def _native_weight(
+    g: Array, x: Array, shape: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> Array:
+    channels, kernel, count = shape[1], shape[2:], g.shape[2:]
+    depth = math.prod(shape[1:])
+    # Slices of channels are computed side by side; of few channels, parts of the images.
+    slices = next(i for i in range(max(1, depth // SLICE), 0, -1) if channels % i == 0)
+    parts = max(1, PARTS // (slices * groups))
+    sides = channels // slices, shape[0] // groups
+    start = tuple(-p for p in padding)
+    patches = _patches_of(x.shape, groups * slices, sides, count, kernel, start, stride, dilation)
+    sums = np.zeros((parts, groups, depth, sides[1]), x.dtype)
+    grad, source = np.ascontiguousarray(g), np.ascontiguousarray(x)
+    _C.convolve_weight(grad, source, sums, x.dtype.char, slices, patches)
+    total = np.add.reduce(sums, axis=0) if parts > 1 else sums[0]
+    return np.ascontiguousarray(total.swapaxes(1, 2)).reshape(shape)
+
+
+# ---- by NumPy ----
+
+
 def _forward(
     x: Array,
     w: Array,
@@ -124,8 +237,11 @@ def _forward(
     if result.size and w.size:
         if _pointwise(kernel, stride, padding, x.shape[2:], out):
             source = x.reshape(n, groups, w.shape[1], plane)
-            weights = w.reshape(groups, o // groups, w.shape[1])
-            np.matmul(weights, source, out=result.reshape(n, groups, o // groups, plane))
+            weights = np.ascontiguousarray(w).reshape(groups, o // groups, w.shape[1])
+            blas.matmul(weights, source, out=result.reshape(n, groups, o // groups, plane))
+        elif _is_native(x, w):
+            _native_forward(x, w, bias, result, stride, padding, dilation, groups)
+            return result
         else:
             weights = w.reshape(groups, o // groups, -1)
             row = plane // out[0]
@@ -136,9 +252,9 @@ def _forward(
                 columns = columns.reshape(groups, -1, columns.shape[1])
                 place = target[images, :, :, rows.start * row : rows.stop * row]
                 if len(place) == 1:
-                    np.matmul(weights, columns, out=place[0])
+                    blas.matmul(weights, columns, out=place[0])
                 else:  # images side by side in the product
-                    product = np.matmul(weights, columns)
+                    product = blas.matmul(weights, columns)
                     split = product.reshape(groups, o // groups, len(place), -1)
                     place[...] = np.moveaxis(split, 2, 0)
 
@@ -172,8 +288,10 @@ def _input_gradient(
     if _pointwise(kernel, stride, padding, spatial, out):
         per_out = w.shape[0] // groups
         source = g.reshape(shape[0], groups, per_out, -1)
-        weights = np.swapaxes(w.reshape(groups, per_out, -1), 1, 2)
-        return np.matmul(weights, source).reshape(shape)
+        weights = np.swapaxes(np.ascontiguousarray(w).reshape(groups, per_out, -1), 1, 2)
+        return blas.matmul(weights, source).reshape(shape)
+    if _in_phases(g, w, shape, stride):
+        return _native_input(g, shape, w, None, stride, padding, dilation, groups)
     if set(stride) == {1}:
         return _shifted_taps(g, shape, w, padding, dilation, groups)
     # Taps may reach past the padded input when the output had output_padding.
@@ -187,7 +305,7 @@ def _input_gradient(
     inner = (slice(None), *(slice(p, p + n) for p, n in zip(padding, spatial)))
     padded = np.empty((shape[1], *reach), g.dtype)
     for image in range(shape[0]):
-        taps = np.matmul(weights, g[image].reshape(groups, per_out, -1))
+        taps = blas.matmul(weights, g[image].reshape(groups, per_out, -1))
         taps = taps.reshape(shape[1], *kernel, *out)
 
         def work(low: int, high: int, taps: Array = taps, image: int = image) -> None:
@@ -282,7 +400,7 @@ def _whole_images(
         have = min(images, n - low)
         filled[:, :have] = np.moveaxis(g[low : low + have], 0, 1)
         filled[:, have:] = 0
-        np.matmul(weights, source, out=grouped)
+        blas.matmul(weights, source, out=grouped)
         np.add.reduce(shifted, axis=axes, out=whole[:, : shifted.shape[-1]])
         found = np.moveaxis(whole.reshape(channels, images, *frame), 0, 1)
         result[low : low + have] = found[:have][(slice(None), *inner)]
@@ -312,7 +430,7 @@ def _strips(
             have = min(height, out[0] - top)
             rows[filled][:, :have] = g[image, :, top : top + have]
             rows[:, have:] = 0
-            np.matmul(weights, rows.reshape(groups, o // groups, -1), out=grouped)
+            blas.matmul(weights, rows.reshape(groups, o // groups, -1), out=grouped)
             np.add.reduce(shifted, axis=axes, out=part)
             target = whole[:, top * row : top * row + reached]
             target += part[:, : target.shape[1]]
@@ -326,6 +444,8 @@ def _weight_gradient(
     kernel, out = shape[2:], g.shape[2:]
     total = np.zeros((groups, shape[0] // groups, math.prod(shape[1:])), x.dtype)
     if g.size and x.size and total.size:
+        if _is_native(g, x):
+            return _native_weight(g, x, shape, stride, padding, dilation, groups)
         if shape[1] == 1 and groups > 1:
             return _depthwise_weight(g, x, shape, stride, padding, dilation)
         n, plane = g.shape[0], math.prod(out)
@@ -342,7 +462,7 @@ def _weight_gradient(
                 part = grad[images, :, :, rows.start * row : rows.stop * row]
                 part = part[0] if len(part) == 1 else np.moveaxis(part, 0, 2)
                 part = part.reshape(groups, shape[0] // groups, -1)
-                sums[low] += np.matmul(columns, np.swapaxes(part, 1, 2))
+                sums[low] += blas.matmul(columns, np.swapaxes(part, 1, 2))
 
         threads.blocks(PARTS, 1, work, total.size * n * plane >= PRODUCTS)
         total[...] = np.swapaxes(np.add.reduce(sums, axis=0), 1, 2)
@@ -370,7 +490,7 @@ def _depthwise_weight(
             seen = source[within]
             columns = np.ascontiguousarray(seen).reshape(high - low, -1, 1)
             place: Any = (slice(low, high), slice(None), *tap)
-            partial[place] = np.matmul(grad[low:high], columns)[..., 0]
+            partial[place] = blas.matmul(grad[low:high], columns)[..., 0]
 
     _planes(n * c, math.prod(out), x.itemsize, work)
     return partial.reshape(n, *shape[:1], 1, *kernel).sum(axis=0)
@@ -403,6 +523,8 @@ def convolution(
         return like(_forward(a, w, b, stride, padding, dilation, groups), x)
     size = _transposed_size(a, w, stride, padding, dilation, output_padding)
     shape = (a.shape[0], w.shape[1] * groups, *size)
+    if _in_phases(a, w, shape, stride):
+        return like(_native_input(a, shape, w, b, stride, padding, dilation, groups), x)
     out = _input_gradient(a, shape, w, stride, padding, dilation, groups)
     if b is not None:
         out += b.reshape([-1 if i == 1 else 1 for i in range(out.ndim)])

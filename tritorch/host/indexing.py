@@ -18,17 +18,11 @@ Array = np.ndarray[Any, Any]
 
 INT64 = np.dtype(np.int64)
 _KEPT = 1 << 16  # elements up to which what only shapes determine is kept for the next call
-_SMALL = 1 << 12
 
 
 def outside(index: Array, n: int) -> int | None:
     """The first number, in order of size, that is no index into n elements."""
-    if not index.size:
-        return None
-    # As unsigned numbers, negative ones are the largest.
-    bits = index.view(np.uint64)
-    top = bits.item(bits.argmax()) if index.size < _SMALL else int(np.maximum.reduce(bits, None))
-    if top < n:
+    if _C.all_inside(np.ascontiguousarray(index, np.int64), n):
         return None
     low = int(index.min())
     return low if low < 0 else int(index.max())
@@ -81,9 +75,28 @@ def _in_parts(x: Array, dim: int, index: Array, work: Any) -> bool:
     return True
 
 
+def _sides(x: Array, dim: int, index: Array) -> tuple[int, int, int, int] | None:
+    """How many elements are before the dim, along it, and after it, and how many indices along it,
+    where both arrays are dense and differ in that dim alone."""
+    shape, sides, last = x.shape, index.shape, x.ndim - 1
+    if not (x.flags.c_contiguous and index.flags.c_contiguous and index.dtype is INT64):
+        return None
+    if not last:
+        return 1, shape[0], 1, sides[0]
+    if dim == last == 1:
+        return (shape[0], shape[1], 1, sides[1]) if shape[0] == sides[0] else None
+    before, after = shape[:dim], shape[dim + 1 :]
+    if before != sides[:dim] or after != sides[dim + 1 :]:
+        return None
+    return math.prod(before), shape[dim], math.prod(after), sides[dim]
+
+
 def gather(x: Array, dim: int, index: Array) -> Array:
     """x[index[i, j], j]."""
     out = np.empty(index.shape, x.dtype)
+    sides = _sides(x, dim, index)
+    if sides is not None and _C.gather(x, index, out, *sides, x.itemsize):
+        return out
 
     def work(part: Array, index: Array, rows: slice) -> None:
         part.reshape(-1).take(_places(part.shape, dim, index), mode="wrap", out=out[rows])
@@ -128,8 +141,14 @@ def _accumulate(ufunc: Any, out: Array, key: Any, src: Any) -> Array:
 
 def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
     """x with src added at index."""
-    ufunc = np.logical_or if x.dtype == bool else np.add
     out, added = x.copy(order="C"), _cut(src, index)
+    if x.dtype.char in "fdil" and added.flags.c_contiguous and added.dtype is x.dtype:
+        sides = _sides(out, dim, index)
+        if sides is not None:
+            if _C.scatter_add(out, index, added, *sides, x.dtype.char):
+                return out
+            _places(x.shape, dim, index)  # says which index is outside
+    ufunc = np.logical_or if x.dtype == bool else np.add
 
     def work(part: Array, index: Array, rows: slice) -> None:
         ufunc.at(part.reshape(-1), _places(part.shape, dim, index).reshape(-1),

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.host import rows, threads
 from tritorch.host.indexing import outside
 from tritorch.host.narrow import computing, like, widen
+from tritorch.host.rowwise import rowwise
 
 Array = np.ndarray[Any, Any]
 
@@ -19,14 +21,18 @@ def cross_entropy(
     """One loss a row, and log(sum(exp(logits)))."""
     kind = computing(logits.dtype)
     n, c = logits.shape
+    if weight is None and not label_smoothing and not 0 <= ignore_index < c:
+        if kind is logits.dtype and logits.size and logits.flags.c_contiguous:
+            hit = np.empty(n, kind)
+            if _C.gather(
+                logits, np.ascontiguousarray(target, np.int64), hit, n, c, 1, 1, kind.itemsize
+            ):
+                lse = rows.log_of_sums(logits)[:, 0]
+                return np.subtract(lse, hit, out=hit), lse
     ignored, safe = None, target
     if 0 <= ignore_index < c or outside(target, c) is not None:
         ignored = target == ignore_index
         safe = target * ~ignored
-    if ignored is None and weight is None and not label_smoothing and kind is logits.dtype:
-        if 0 < logits.nbytes <= threads.CACHE and logits.flags.c_contiguous:
-            lse = rows.log_of_sums(logits, np.empty_like(logits))[:, 0]
-            return lse - rows.picked(logits, target), lse
     scale: Any = None
     if weight is not None:
         scale = widen(weight).astype(kind, copy=False)
@@ -37,7 +43,7 @@ def cross_entropy(
 
     def work(low: int, high: int) -> None:
         x = logits[low:high].astype(kind, copy=False)
-        log = rows.log_of_sums(x, np.empty(x.shape, kind))[:, 0]
+        log = rows.log_of_sums(x)[:, 0]
         lse[low:high] = log
         label = safe[low:high]
         row = log - (rows.picked(x, label) if x.flags.c_contiguous else x[np.arange(len(x)), label])
@@ -83,7 +89,7 @@ def cross_entropy_backward(
     def work(low: int, high: int) -> None:
         x = logits[low:high].astype(kind, copy=False)
         part = np.subtract(x, lse[low:high, None])
-        np.exp(part, out=part)
+        _C.exp(part, out=part)
         part *= (hit[low:high] + row[low:high] * share * total)[:, None]
         part[np.arange(high - low), safe[low:high]] -= hit[low:high]
         if label_smoothing:
@@ -99,17 +105,15 @@ def _picked_backward(
     g: Array, logits: Array, target: Array, lse: Array, out: Array | None
 ) -> Array:
     """The gradient of the logits where each row has a class, and all classes weigh the same."""
-    found = np.empty(logits.shape, logits.dtype) if out is None else out
+    if out is None:
+        logits, out = np.ascontiguousarray(logits), np.empty(logits.shape, logits.dtype)
+    rowwise(_shares, "acc", logits.dtype)(logits, lse[:, None], g[:, None], out)
+    out[np.arange(len(out)), target] -= g
+    return out
 
-    def work(low: int, high: int) -> None:
-        part, row = found[low:high], g[low:high]
-        np.subtract(logits[low:high], lse[low:high, None], out=part)
-        np.exp(part, out=part)
-        part *= row[:, None]
-        part[np.arange(high - low), target[low:high]] -= row
 
-    threads.rows(len(logits), logits.shape[1] * logits.dtype.itemsize, work)
-    return found
+def _shares(x: Any, lse: Any, g: Any) -> Any:
+    return _C.exp(x - lse) * g
 
 
 def cross_entropy_in_place(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.host import blas
 from tritorch.host.narrow import like, widen
 
 Array = np.ndarray[Any, Any]
@@ -15,7 +16,7 @@ def mm(a: Array, b: Array) -> Array:
     """The product of two matrices."""
     if a.dtype.kind in "biu":
         return _integers(a, b)
-    return like(np.matmul(widen(a), widen(b)), a)
+    return like(blas.matmul(widen(a), widen(b)), a)
 
 
 bmm = mm
@@ -23,7 +24,7 @@ bmm = mm
 
 def multiply_into(out: Array, a: Array, b: Array, addend: Array | None = None) -> None:
     """out = a b + addend; out may be of a wider type, and may be the addend."""
-    product = np.matmul(widen(a), widen(b))
+    product = blas.matmul(widen(a), widen(b))
     out[...] = product if addend is None else widen(addend) + product
 
 
@@ -32,7 +33,7 @@ def _integers(a: Array, b: Array) -> Array:
     if a.size and b.size and a.dtype.kind != "b":
         top = _largest(a) * _largest(b) * a.shape[-1]
         if top < 2**53:
-            product = np.matmul(a.astype(np.float64), b.astype(np.float64))
+            product = blas.matmul(a.astype(np.float64), b.astype(np.float64))
             return product.astype(np.int64).astype(a.dtype)
     return np.matmul(a, b)
 

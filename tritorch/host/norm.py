@@ -7,13 +7,17 @@ that threads change nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tritorch.host import threads
+from tritorch import _C
+from tritorch.host import blas, threads
 from tritorch.host.narrow import computing, like, widen
-from tritorch.host.rows import FEW, across, dots, sums
+from tritorch.host.pointwise import relu, relu_backward
+from tritorch.host.rows import FEW, dots, sums
+from tritorch.host.rowwise import FLOATS, kinds, number, rowwise, total
 
 Array = np.ndarray[Any, Any]
 
@@ -34,20 +38,6 @@ def _rows(x: Array, n: int) -> Array:
     return x.reshape(lead, math.prod(x.shape[x.ndim - n :]))
 
 
-def _standardize(x: Array, out: Array, eps: float) -> tuple[Array, Array, Array]:
-    """out = (x - mean) rstd along the last dim of a matrix; mean, rstd and variance as columns."""
-    size = x.dtype.type(max(x.shape[1], 1))
-    mean = sums(x)
-    np.divide(mean, size, out=mean)
-    across(np.subtract, x, mean, out)
-    variance = sums(np.square(out)) if x.size < FEW else dots(out, out)
-    np.divide(variance, size, out=variance)
-    rstd = np.add(variance, x.dtype.type(eps))
-    np.reciprocal(np.sqrt(rstd, out=rstd), out=rstd)
-    across(np.multiply, out, rstd, out)
-    return mean, rstd, variance
-
-
 class _Blocks:
     """Blocks of rows; sums over all rows are kept for each block, then added in order."""
 
@@ -66,65 +56,104 @@ class _Blocks:
 # ---- over the last dims ----
 
 
+def _row_statistics(x: Any, size: Any, eps: Any, weight: Any, bias: Any) -> Any:
+    """The mean, the variance, 1 / its root, and what is normalised."""
+    mean = total(x) / size
+    centred = x - mean
+    variance = total(np.square(centred)) / size
+    rstd = np.reciprocal(np.sqrt(variance + eps))
+    return mean, variance, rstd, _moved(centred * rstd, weight, bias)
+
+
+def _row_norm(x: Any, size: Any, eps: Any, weight: Any, bias: Any) -> Any:
+    mean, _, rstd, y = _row_statistics(x, size, eps, weight, bias)
+    return mean, rstd, y
+
+
+def _moved(x: Any, weight: Any, bias: Any) -> Any:
+    y = x if weight is None else x * weight
+    return y if bias is None else y + bias
+
+
+def _row_rms_norm(x: Any, size: Any, eps: Any, weight: Any) -> Any:
+    rstd = np.reciprocal(np.sqrt(total(np.square(x)) / size + eps))
+    y = x * rstd
+    return rstd, y if weight is None else y * weight
+
+
+def _row_gradient(x: Any, g: Any, mean: Any, rstd: Any, size: Any, weight: Any) -> Any:
+    """g (x - mean), whose sums over rows are the weight's gradient but for rstd; x's gradient."""
+    centred = x if mean is None else x - mean
+    product = g * centred
+    scaled = g if weight is None else g * weight
+    by = total(product if weight is None else scaled * centred) * (rstd * rstd / size)
+    shift = centred * by if mean is None else centred * by + total(scaled) / size
+    return product, (scaled - shift) * rstd
+
+
+def _dense(v: Array | None, kind: np.dtype[Any]) -> Any:
+    """A weight as a row."""
+    return None if v is None else np.ascontiguousarray(widen(v), kind).reshape(-1)
+
+
+def _normed(
+    function: Any, rows: Array, made: Sequence[Array], eps: float, *given: Array | None
+) -> Array:
+    """What a function of rows gives that is as large as they are; `made` are columns for the
+    others, to which it gives what they are of no elements."""
+    kind, count = made[0].dtype, rows.shape[1]
+    run = rowwise(function, "acc" + kinds(*given), kind)
+    numbers, out = (number(count, kind), number(eps, kind)), np.empty(rows.shape, rows.dtype)
+    if kind is rows.dtype and count:  # a chain's threads share it
+        run(np.ascontiguousarray(rows), *numbers, *given, *made, out)
+        return out
+
+    def work(low: int, high: int) -> None:
+        block = np.ascontiguousarray(rows[low:high], kind)
+        target = np.empty(block.shape, kind)
+        run(block, *numbers, *given, *[column[low:high] for column in made], target)
+        out[low:high] = target
+
+    if count:
+        threads.rows(len(rows), count * kind.itemsize, work)
+    else:
+        for column, value in zip(made[::-1], (eps**-0.5 if eps > 0 else math.inf, 0)):
+            column.fill(value)
+    return out
+
+
 def layer_norm(
     x: Array, n: int, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     """(x - mean) * rstd * weight + bias over the last n dims."""
-    rows, kind, w, b = _rows(x, n), _kind(x), _flat(weight), _flat(bias)
-    out = np.empty(rows.shape, x.dtype)
-    if kind is x.dtype and rows.nbytes <= threads.CACHE:
-        m, r, _ = _standardize(rows, out, eps)
-        if w is not None:
-            np.multiply(out, w, out=out, casting="same_kind")
-        if b is not None:
-            np.add(out, b, out=out, casting="same_kind")
-        lead = x.shape[: x.ndim - n]
-        return out.reshape(x.shape), m.reshape(lead), r.reshape(lead)
-    mean, rstd = np.empty(rows.shape[0], kind), np.empty(rows.shape[0], kind)
-
-    def work(low: int, high: int) -> None:
-        block = rows[low:high].astype(kind, copy=False)
-        target = out[low:high] if kind == x.dtype else np.empty_like(block)
-        m, r, _ = _standardize(block, target, eps)
-        if w is not None:
-            np.multiply(target, w, out=target, casting="same_kind")
-        if b is not None:
-            np.add(target, b, out=target, casting="same_kind")
-        mean[low:high], rstd[low:high] = m[:, 0], r[:, 0]
-        if kind != x.dtype:
-            out[low:high] = target
-
-    _Blocks(rows.shape[0], rows.shape[1], kind).run(work)
-    lead = x.shape[: x.ndim - n]
-    return out.reshape(x.shape), mean.reshape(lead), rstd.reshape(lead)
+    rows, kind, lead = _rows(x, n), _kind(x), x.shape[: x.ndim - n]
+    made = np.empty((len(rows), 1), kind), np.empty((len(rows), 1), kind)
+    out = _normed(_row_norm, rows, made, eps, _dense(weight, kind), _dense(bias, kind))
+    return out.reshape(x.shape), made[0].reshape(lead), made[1].reshape(lead)
 
 
 def _rows_backward(
     g: Array, x: Array, n: int, weight: Array | None, mean: Array | None, rstd: Array
 ) -> tuple[Array, Array, Array]:
     rows, grad, kind = _rows(x, n), _rows(g, n), _kind(x)
-    w = _flat(weight)
-    w = None if w is None else w.astype(kind, copy=False)
+    w, size = _dense(weight, kind), number(max(rows.shape[1], 1), kind)
     m, r = (None if v is None else v.reshape(-1, 1) for v in (mean, rstd))
+    assert r is not None
     out = np.empty(rows.shape, x.dtype)
     blocks = _Blocks(rows.shape[0], rows.shape[1], kind)
     dw, db = blocks.partial(rows.shape[1:], kind), blocks.partial(rows.shape[1:], kind)
-    size = kind.type(max(rows.shape[1], 1))
+    run = rowwise(_row_gradient, "aa" + kinds(m, r) + "c" + kinds(w), kind)
 
     def work(low: int, high: int) -> None:
-        block = rows[low:high].astype(kind, copy=False)
-        dy = grad[low:high].astype(kind, copy=False)
-        scale = r[low:high]  # type: ignore[index]
-        centred = block.copy() if m is None else block - m[low:high]
-        product = dy * centred
-        np.matmul(scale.T, product, out=dw[low // blocks.per, None])
-        np.matmul(np.ones_like(scale).T, dy, out=db[low // blocks.per, None])
-        column = np.ones((len(centred[0]), 1), kind) if w is None else w[:, None]
-        centred *= np.matmul(product, column) * (scale * scale / size)
-        if m is not None:
-            centred += np.matmul(dy, column) / size
-        np.subtract(dy if w is None else np.multiply(dy, w, out=product), centred, out=centred)
-        np.multiply(centred, scale, out=out[low:high], casting="unsafe")
+        block, dy = (np.ascontiguousarray(v[low:high], kind) for v in (rows, grad))
+        scale, place = r[low:high], low // blocks.per
+        product = np.empty(block.shape, kind)
+        target = out[low:high] if kind is x.dtype else np.empty(block.shape, kind)
+        run(block, dy, None if m is None else m[low:high], scale, size, w, product, target)
+        blas.matmul(scale.T, product, out=dw[place, None])
+        blas.matmul(np.ones_like(scale).T, dy, out=db[place, None])
+        if target.dtype is not x.dtype:
+            out[low:high] = target
 
     blocks.run(work)
     ref, shape = x if weight is None else weight, x.shape[x.ndim - n :]
@@ -141,24 +170,9 @@ def layer_norm_backward(
 
 def rms_norm(x: Array, n: int, weight: Array | None, eps: float) -> tuple[Array, Array]:
     """x * rstd * weight over the last n dims."""
-    rows, kind, w = _rows(x, n), _kind(x), _flat(weight)
-    out, rstd = np.empty(rows.shape, x.dtype), np.empty(rows.shape[0], kind)
-    size = kind.type(max(rows.shape[1], 1))
-
-    def work(low: int, high: int) -> None:
-        block = rows[low:high].astype(kind, copy=False)
-        target = out[low:high] if kind == x.dtype else np.empty_like(block)
-        np.square(block, out=target)
-        square = sums(target) / size
-        r = 1 / np.sqrt(square + kind.type(eps))
-        np.multiply(block, r, out=target)
-        if w is not None:
-            np.multiply(target, w, out=target, casting="same_kind")
-        rstd[low:high] = r[:, 0]
-        if kind != x.dtype:
-            out[low:high] = target
-
-    _Blocks(rows.shape[0], rows.shape[1], kind).run(work)
+    rows, kind = _rows(x, n), _kind(x)
+    rstd = np.empty((len(rows), 1), kind)
+    out = _normed(_row_rms_norm, rows, (rstd,), eps, _dense(weight, kind))
     return out.reshape(x.shape), rstd.reshape(x.shape[: x.ndim - n])
 
 
@@ -176,32 +190,18 @@ def group_norm(
     x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     """Normalised over groups of channels."""
-    n, per = x.shape[0], x.shape[1] // groups
-    kind, plane = _kind(x), math.prod(x.shape[2:])
-    rows = x.reshape(n * groups, per * plane)
-    w, b = (None if v is None else _flat(v).reshape(groups, per, 1) for v in (weight, bias))
-    out = np.empty(rows.shape, x.dtype)
-    mean, rstd = np.empty(n * groups, kind), np.empty(n * groups, kind)
-
-    def work(low: int, high: int) -> None:
-        block = rows[low:high].astype(kind, copy=False)
-        target = np.empty(block.shape, kind) if kind != x.dtype else out[low:high]
-        m, r, _ = _standardize(block, target, eps)
-        mean[low:high], rstd[low:high] = m[:, 0], r[:, 0]
-        if w is not None or b is not None:
-            planes, which = target.reshape(-1, per, plane), np.arange(low, high) % groups
-            if w is not None:
-                np.multiply(planes, w[which], out=planes, casting="same_kind")
-            if b is not None:
-                np.add(planes, b[which], out=planes, casting="same_kind")
-        if kind != x.dtype:
-            out[low:high] = target
-
-    if rows.nbytes <= threads.CACHE:
-        work(0, n * groups)
-    else:
-        _Blocks(n * groups, per * plane, kind).run(work)
-    return out.reshape(x.shape), mean.reshape(n, groups), rstd.reshape(n, groups)
+    n, c, kind = x.shape[0], x.shape[1], _kind(x)
+    plane, made = math.prod(x.shape[2:]), [np.empty((n * groups, 1), kind) for _ in range(2)]
+    plain = weight is None and bias is None
+    wide = x if plain else x.astype(kind, copy=False)
+    rows = wide.reshape(n * groups, c // groups * plane)
+    out = _normed(_row_norm, rows, made, eps, None, None).reshape(x.shape)
+    if not plain:
+        w, b = (None if v is None else _dense(v, kind)[:, None] for v in (weight, bias))
+        cube = out.reshape(n, c, plane)
+        rowwise(_moved, "a" + kinds(w, b), kind)(cube, w, b, cube)
+        out = out.astype(x.dtype, copy=False)
+    return out, made[0].reshape(n, groups), made[1].reshape(n, groups)
 
 
 def group_norm_backward(
@@ -246,6 +246,14 @@ def _over_batch(sums: Array) -> Array:
     return np.add.reduce(sums[..., 0], axis=0, dtype=np.float64)
 
 
+NARROW = 8  # elements of planes from which they are normalised natively
+
+
+def _is_native(x: Array) -> bool:
+    """Whether the planes of x are normalised natively."""
+    return math.prod(x.shape[2:]) >= NARROW and x.dtype in FLOATS and x.size >= FEW
+
+
 def batch_norm(
     x: Array,
     weight: Array | None,
@@ -254,27 +262,48 @@ def batch_norm(
     var: Array | None,
     training: bool,
     eps: float,
+    *,
+    of_relu: bool = False,
 ) -> tuple[Array, Array, Array, Array]:
-    """Normalised over all dims but the channels: out, mean, rstd, variance."""
+    """Normalised over all dims but the channels: out, or relu of it if there are FEW elements or
+    more; mean, rstd, variance."""
     kind, c = _kind(x), x.shape[1]
     cube = x.reshape(x.shape[0], c, math.prod(x.shape[2:]))
-    w, b = _flat(weight), _flat(bias)
     if training and kind is x.dtype and 0 < x.size < FEW:
-        flat = cube.swapaxes(0, 1).reshape(c, -1)  # channels are rows
-        scaled = np.empty(flat.shape, kind)
-        m, r, v = _standardize(flat, scaled, eps)
-        if w is not None:
-            np.multiply(scaled, w[:, None], out=scaled, casting="same_kind")
-        if b is not None:
-            np.add(scaled, b[:, None], out=scaled, casting="same_kind")
+        flat = np.ascontiguousarray(cube.swapaxes(0, 1)).reshape(c, -1)  # channels are rows
+        scaled, made = np.empty(flat.shape, kind), np.empty((3, c, 1), kind)
+        columns = [None if v is None else _dense(v, kind)[:, None] for v in (weight, bias)]
+        run = rowwise(_row_statistics, "acc" + kinds(*columns), kind)
+        run(flat, number(flat.shape[1], kind), number(eps, kind), *columns, *made, scaled)
+        m, v, r = made[..., 0]
         planes = scaled.reshape(c, cube.shape[0], cube.shape[2]).swapaxes(0, 1)
-        return np.ascontiguousarray(planes).reshape(x.shape), m[:, 0], r[:, 0], v[:, 0]
+        return np.ascontiguousarray(planes).reshape(x.shape), m, r, v
     out = np.empty(cube.shape, x.dtype)
     if training:
         average, variance = np.empty(c, kind), np.empty(c, kind)
     else:
         average, variance = _flat(mean), _flat(var)
-    count = max(cube.shape[0] * cube.shape[2], 1)
+    if _is_native(x):
+        average, variance = _dense(average, kind), _dense(variance, kind)
+        _C.normalise(
+            np.ascontiguousarray(x), _dense(weight, kind), _dense(bias, kind), out, average,
+            variance, kind.char, cube.shape, eps, training, of_relu,
+        )  # fmt: skip
+    else:
+        w, b = _flat(weight), _flat(bias)
+        _by_blocks(cube, w, b, average, variance, training, eps, out)
+        if of_relu:
+            relu(out, out)
+    rstd = 1 / np.sqrt(variance + variance.dtype.type(eps))
+    return out.reshape(x.shape), average, rstd, variance
+
+
+def _by_blocks(
+    cube: Array, w: Any, b: Any, average: Array, variance: Array, training: bool, eps: float,
+    out: Array,
+) -> None:  # fmt: skip
+    """The batch norm of a cube; training: with its averages and variances, which are written."""
+    kind, count = _kind(cube), max(cube.shape[0] * cube.shape[2], 1)
 
     def work(low: int, high: int) -> None:
         block = cube[:, low:high].astype(kind, copy=False)
@@ -292,22 +321,37 @@ def batch_norm(
         out[:, low:high] = target
 
     # Channels side by side in memory (no spatial dims) are better taken together.
-    threads.rows(c, count * kind.itemsize, work)
-    rstd = 1 / np.sqrt(variance + variance.dtype.type(eps))
-    return out.reshape(x.shape), average, rstd, variance
+    threads.rows(cube.shape[1], count * kind.itemsize, work)
 
 
 def batch_norm_backward(
-    g: Array, x: Array, weight: Array | None, mean: Array, rstd: Array, training: bool
-) -> tuple[Array, Array, Array]:
-    """The gradients of x, weight and bias."""
+    g: Array, x: Array, weight: Array | None, mean: Array, rstd: Array, training: bool,
+    y: Array | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """The gradients of x, weight and bias; y: relu's result, if g is the gradient of that."""
     kind, c = _kind(x), x.shape[1]
     cube = x.reshape(x.shape[0], c, math.prod(x.shape[2:]))
-    grad = g.reshape(cube.shape)
-    scale = rstd if weight is None else rstd * _flat(weight)
     out = np.empty(cube.shape, x.dtype)
     dw, db = np.empty(c, kind), np.empty(c, kind)
-    count = max(cube.shape[0] * cube.shape[2], 1)
+    if _is_native(x) and g.dtype is x.dtype:
+        given, made, block = (None if v is None else np.ascontiguousarray(v) for v in (g, y, x))
+        w, m, r = (_dense(v, kind) for v in (weight, mean, rstd))
+        _C.normalise_backward(
+            given, made, block, w, m, r, out, dw, db, kind.char, cube.shape, training
+        )
+    else:
+        grad = (g if y is None else relu_backward(g, y)).reshape(cube.shape)
+        _gradients_by_blocks(grad, cube, weight, mean, rstd, training, out, dw, db)
+    ref = x if weight is None else weight
+    return out.reshape(x.shape), like(dw, ref), like(db, ref)
+
+
+def _gradients_by_blocks(
+    grad: Array, cube: Array, weight: Array | None, mean: Array, rstd: Array, training: bool,
+    out: Array, dw: Array, db: Array,
+) -> None:  # fmt: skip
+    kind, count = _kind(cube), max(cube.shape[0] * cube.shape[2], 1)
+    scale = rstd if weight is None else rstd * _flat(weight)
 
     def work(low: int, high: int) -> None:
         dy = grad[:, low:high].astype(kind, copy=False)
@@ -323,6 +367,4 @@ def batch_norm_backward(
             dy = centred
         np.multiply(dy, factor, out=out[:, low:high], casting="unsafe")
 
-    threads.rows(c, count * kind.itemsize, work)
-    ref = x if weight is None else weight
-    return out.reshape(x.shape), like(dw, ref), like(db, ref)
+    threads.rows(cube.shape[1], count * kind.itemsize, work)

@@ -7,13 +7,14 @@ type that they compute in, and scattered.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from tritorch.host import threads
+from tritorch.host import blas, threads
 from tritorch.host.program import NAMES, Program, compiled
 from tritorch.kernels.optim_rules import Variant, whole
 
@@ -150,7 +151,7 @@ def _blocks(arrays: Sequence[Array]) -> Iterator[Array]:
 
 def _is_finite(arrays: Sequence[Array]) -> bool:
     # Where no square overflows, their sum tells, at the speed of BLAS.
-    return all(np.isfinite(np.dot(x, x)) or np.isfinite(x).all() for x in _blocks(arrays))
+    return all(math.isfinite(blas.inner(x, x)) or np.isfinite(x).all() for x in _blocks(arrays))
 
 
 def rescale(arrays: Sequence[Array], factor: Any, found: Any) -> None:
@@ -167,7 +168,7 @@ def norm(arrays: Sequence[Array], order: float, out_dtype: Any) -> Array:
     total = 0.0
     for x in _blocks(arrays):
         if order == 2:
-            total += float(np.dot(x, x))
+            total += blas.inner(x, x)
         elif order == 1:
             total += float(np.absolute(x).sum())
         else:

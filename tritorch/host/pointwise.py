@@ -6,12 +6,14 @@ Large arrays are computed in blocks that stay in the cache, over threads (`mappe
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.host.bessel import (
     airy_ai,
     bessel_j0,
@@ -40,7 +42,6 @@ from tritorch.host.special import (
     lgamma,
     log_ndtr,
     ndtri,
-    normal32,
 )
 from tritorch.host.steps import ARRAYS, repaired
 from tritorch.host.threads import BLOCK, PARALLEL, blocks, mapped
@@ -83,7 +84,6 @@ def _blocked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 # NumPy takes longer to convert a Python number than to add it to a small array.
 _ONE = {np.dtype(code): np.ones((), code) for code in "efdFD"}
-_HALF = {np.dtype(code): np.full((), 0.5, code) for code in "fd"}
 
 
 # ---- one argument ----
@@ -129,7 +129,7 @@ def rsqrt(x: Array) -> Array:
 def log1p(x: Any) -> Any:
     """log(1 + x); NumPy's loses the real part of small complex numbers."""
     if getattr(x, "dtype", None) is None or x.dtype.kind != "c":
-        return np.log1p(x)
+        return _C.log1p(x)
     re, im = x.real, x.imag
     r = re * (2 + re) + im * im
     small = np.where(r == 0, re, 0.5 * np.log1p(r))
@@ -165,6 +165,8 @@ def zero_where(x: Array, drop: Array) -> Array:
 @_blocked
 def sigmoid(x: Array, out: Array | None = None) -> Array:
     """1 / (1 + exp(-x))."""
+    if x.dtype == np.float32:
+        return _C.sigmoid(x, out=out)
     one = _ONE[x.dtype]
     y = np.negative(x, out=out)
     np.exp(y, out=y)
@@ -177,7 +179,7 @@ def logsigmoid(x: Array) -> Array:
     """log(sigmoid(x)), without overflow."""
     y = np.abs(x)
     np.negative(y, out=y)
-    return np.minimum(x, 0) - np.log1p(np.exp(y, out=y), out=y)
+    return np.minimum(x, 0) - _C.log1p(_C.exp(y, out=y), out=y)
 
 
 @_blocked
@@ -220,7 +222,7 @@ def logit(x: Array, eps: float | None = None) -> Array:
 
     def compute(x: Array) -> Array:
         y = x if eps is None else np.clip(x, x.dtype.type(eps), 1 - x.dtype.type(eps))
-        return np.log(y / (1 - y))
+        return _C.log(y / (1 - y))
 
     return mapped(compute, x.dtype, x)
 
@@ -235,9 +237,8 @@ _KAPPA = math.sqrt(2 / math.pi)
 def _cdf(x: Array) -> Array:
     """The normal distribution function."""
     if x.dtype == np.float32:
-        y = normal32(x)
-    else:
-        y = erf64(x * _INV_SQRT2)
+        return _C.normal(x)
+    y = erf64(x * _INV_SQRT2)
     y += 1
     y *= 0.5
     return y
@@ -264,10 +265,7 @@ relu_backward.plain = lambda g, y: np.where(y <= 0, 0, g)  # type: ignore[attr-d
 @_blocked
 def gelu(x: Array, out: Array | None = None) -> Array:
     """x times the normal distribution function."""
-    y = normal32(x) if x.dtype == np.float32 else erf64(x * _INV_SQRT2)
-    half = np.multiply(x, _HALF[x.dtype], out=out)
-    y += 1
-    return np.multiply(y, half, out=half)  # -0 far below 0
+    return np.multiply(_cdf(x), x, out=out)  # -0 far below 0
 
 
 @_blocked
@@ -275,7 +273,7 @@ def gelu_backward(g: Array, x: Array) -> Array:
     """The gradient of gelu."""
     y = x * x
     y *= -0.5
-    np.exp(y, out=y)
+    _C.exp(y, out=y)
     y *= x
     y *= _INV_SQRT_2PI
     y += _cdf(x)
@@ -292,7 +290,7 @@ def gelu_backward_of(g: Array, x: Array, result: Array) -> Array:
     cdf = repaired(cdf, _cdf, x)
     y = x * x
     y *= -0.5
-    np.exp(y, out=y)
+    _C.exp(y, out=y)
     y *= x
     y *= _INV_SQRT_2PI
     y += cdf
@@ -306,7 +304,7 @@ def _gelu_inner(x: Array) -> Array:
     y += 1
     y *= x
     y *= _KAPPA
-    return np.tanh(y, out=y)
+    return _C.tanh(y, out=y)
 
 
 @_blocked
@@ -339,10 +337,7 @@ def gelu_tanh_backward(g: Array, x: Array) -> Array:
 @_blocked
 def silu(x: Array, out: Array | None = None) -> Array:
     """x * sigmoid(x)."""
-    y = np.negative(x, out=out)
-    np.exp(y, out=y)
-    np.add(y, _ONE[x.dtype], out=y)
-    return np.divide(x, y, out=y)
+    return np.multiply(sigmoid(x), x, out=out)
 
 
 @_blocked
@@ -350,8 +345,8 @@ def log_sigmoid(x: Array) -> Array:
     """log(sigmoid(x))."""
     y = np.abs(x)
     np.negative(y, out=y)
-    np.exp(y, out=y)
-    np.log1p(y, out=y)
+    _C.exp(y, out=y)
+    _C.log1p(y, out=y)
     return np.subtract(np.minimum(x, 0), y, out=y)
 
 
@@ -373,8 +368,8 @@ def softplus(x: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     def compute(x: Array) -> Array:
         y = x * x.dtype.type(beta)
         linear = y > threshold
-        np.exp(y, out=y)
-        np.log1p(y, out=y)
+        _C.exp(y, out=y)
+        _C.log1p(y, out=y)
         y /= x.dtype.type(beta)
         np.copyto(y, x, where=linear)
         return y
@@ -515,19 +510,19 @@ def heaviside(a: Any, b: Any) -> Any:
 @_blocked
 def xlogy(a: Any, b: Any) -> Any:
     """a log(b), and 0 where a is 0."""
-    return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * np.log(b))
+    return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * _C.log(b))
 
 
 @_blocked
 def xlog1py(a: Any, b: Any) -> Any:
     """a log(1 + b), and 0 where a is 0."""
-    return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * np.log1p(b))
+    return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * _C.log1p(b))
 
 
 def entr(x: Array) -> Array:
     """-x log(x), 0 at 0, -inf below."""
     safe = np.where(x > 0, x, 1)
-    return np.where(x > 0, -x * np.log(safe), np.where(x == 0, 0, np.where(x < 0, -np.inf, x)))
+    return np.where(x > 0, -x * _C.log(safe), np.where(x == 0, 0, np.where(x < 0, -np.inf, x)))
 
 
 def frexp(x: Array) -> tuple[Array, Array]:
@@ -547,7 +542,7 @@ def lerp(a: Any, b: Any, w: Any, out: Array | None = None) -> Any:
     if type(w) not in ARRAYS and type(span) in ARRAYS:
         if abs(w) < 0.5:
             span *= w
-            return np.add(a, span, out=span)
+            return np.add(span, a, out=span)  # a row of arithmetic: Note [Accumulator]
         span *= 1 - w
         return np.subtract(b, span, out=span)
     return np.where(np.abs(w) < 0.5, a + w * span, b - span * (1 - w))
@@ -571,9 +566,15 @@ def addcdiv(x: Any, a: Any, b: Any, value: Any) -> Any:
     return _added(x, a / b if _is_one(value) else value * a / b)
 
 
+@functools.lru_cache(256)
+def _factor(kind: Any, factor: float) -> Array:
+    """A number as an array, which NumPy multiplies by sooner."""
+    return np.array(factor, kind)
+
+
 def add_scaled_(x: Array, y: Array, factor: float) -> None:
     """x += factor y, of two arrays of one shape."""
-    scale = x.dtype.type(factor)
+    scale = _factor(x.dtype, factor) if factor else x.dtype.type(factor)  # zeros have signs
     dense = x.flags.c_contiguous and y.flags.c_contiguous
     if x.size < 2 * BLOCK or not dense or np.may_share_memory(x, y):
         np.add(x, np.multiply(y, scale), out=x)

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core.layout import contiguous_strides
-from tritorch.host import rows, threads
+from tritorch.host import blas, rows, threads
 from tritorch.host.narrow import computing, like, widen
+from tritorch.host.rowwise import FLOATS
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -85,11 +87,29 @@ def _for_planes(planes: Array, work: Any) -> None:
         threads.rows(len(planes), 2 * planes.nbytes // len(planes), work)
 
 
+def _is_native(x: Array, out: Ints) -> bool:
+    """Whether planes, or lines, are pooled window by window, natively."""
+    return len(out) < 3 and x.dtype in FLOATS and x.size > 0 and x.flags.c_contiguous
+
+
+def _flat(spatial: Ints, out: Ints, *sides: Ints) -> tuple[Ints, ...]:
+    """What windows are of planes; of lines, as planes of one row.  Padding is the third side."""
+    if len(out) == 2:
+        return (spatial, out, *sides)
+    one = [(0, *side) if i == 2 else (1, *side) for i, side in enumerate(sides)]
+    return ((1, *spatial), (1, *out), *one)
+
+
 def max_pool_values(
     x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, out: Ints
 ) -> Array | None:
     """The largest of each window, where all lie inside; else None."""
     spatial = x.shape[2:]
+    if _is_native(x, out):
+        best = np.empty((*x.shape[:2], *out), x.dtype)
+        windows = _flat(spatial, out, kernel, stride, padding, dilation)
+        _C.pool_largest(x, best, None, x.dtype.char, x.shape[0] * x.shape[1], *windows)
+        return best
     if any(padding) or not x.size or not _inside(spatial, kernel, stride, dilation, out):
         return None
     taps, kind = _taps(kernel, stride, dilation, out), computing(x.dtype)
@@ -127,7 +147,7 @@ def _tap_views(
 
 def _has_nan(x: Array) -> bool:
     flat = x.reshape(-1)
-    return math.isnan(flat.dot(flat))
+    return math.isnan(blas.inner(flat, flat))
 
 
 def _tap_by_tap(
@@ -165,6 +185,11 @@ def max_pool(
     """The largest of each window (the first of equals, the last NaN), and where in the plane."""
     spatial = x.shape[2:]
     out = tuple(out_size(*v, ceil_mode) for v in zip(spatial, kernel, stride, padding, dilation))
+    if _is_native(x, out):
+        values, where = (np.empty((*x.shape[:2], *out), k) for k in (x.dtype, np.int64))
+        windows = _flat(spatial, out, kernel, stride, padding, dilation)
+        _C.pool_largest(x, values, where, x.dtype.char, x.shape[0] * x.shape[1], *windows)
+        return values, where
     kind = computing(x.dtype)
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
     best = np.empty((math.prod(x.shape[:2]), *out), x.dtype)
@@ -291,6 +316,11 @@ def avg_pool(
     out, scale, sides, taps = _averaging(
         spatial, kernel, stride, padding, ceil_mode, count_include_pad, divisor, kind
     )
+    if _is_native(x, out):
+        means = np.empty((*x.shape[:2], *out), x.dtype)
+        windows = _flat(spatial, out, kernel, stride, padding, (1,) * len(out))
+        _C.pool_average(x, means, scale, x.dtype.char, x.shape[0] * x.shape[1], *windows)
+        return means
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
     result = np.empty((x.shape[0] * x.shape[1], *out), x.dtype)
 

@@ -18,13 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tritorch import _C
-from tritorch.host import threads
 from tritorch.host.steps import loop_of
 
 Array = np.ndarray[Any, Any]
 Row = list[Array | None]
 
-BLOCK = 1 << 17  # elements that a thread computes at a time
 _OPERATORS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "greater": ">",
 }  # fmt: skip
@@ -109,11 +107,7 @@ class Program:
             chain = self._chains[kind] = self._chain(kind)
         shared = self.numbers.arrays(numbers, kind)
         total = sum([row[0].size for row in rows])  # type: ignore[union-attr, misc]
-        if total < threads.PARALLEL or threads.get_num_threads() == 1:
-            chain.over(0, total, rows, shared)
-        else:
-            work = lambda low, high: chain.over(low, high, rows, shared)
-            threads.blocks(total, BLOCK, work, True)
+        chain.over(0, total, rows, shared)
 
     def _chain(self, kind: np.dtype[Any]) -> Any:
         """The steps for arrays of a dtype."""

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.host.narrow import like, widen
+from tritorch import _C
+from tritorch.host import blas, gru, lstm
+from tritorch.host.narrow import like, row_major, widen
 
 Array = np.ndarray[Any, Any]
 
@@ -41,82 +43,34 @@ def scan(
     kind = gates
     gates, h0, w = widen(gates), widen(h0), widen(w)
     c0, b = (None if x is None else widen(x) for x in (c0, b))
-    (n, width), (batch, hidden) = gates.shape, h0.shape
+    n, (batch, hidden) = len(gates), h0.shape
     packed = np.empty((n + batch * (2 if c0 is not None else 1), hidden), gates.dtype)
-    acts = np.empty_like(gates, order="C") if mode in ("lstm", "gru") else None
-    rest = np.empty((n, hidden), gates.dtype) if mode in ("lstm", "gru") else None
     h = packed[n : n + batch]
     h[...] = h0
-    c = None
-    if c0 is not None:
+    steps = spans(sizes, reverse, n, batch)
+    narrow = lambda x: None if x is None else like(x, kind)
+    if mode == "lstm":
         c = packed[n + batch :]
         c[...] = c0
-    if mode == "lstm":  # sigmoid(x) = tanh(x / 2) / 2 + 1 / 2: one tanh serves all four gates
-        half = np.full(width, 0.5, gates.dtype)
-        half[2 * hidden : 3 * hidden] = 1
-        gates, w = gates * half, w * half[:, None]
+        acts, cells = lstm.scan(row_major(gates), h, c, w, steps, packed)
+        return narrow(packed), narrow(acts), narrow(cells)
+    if mode == "gru":
+        acts, inner = gru.scan(row_major(gates), h, w, b, steps, packed)
+        return narrow(packed), narrow(acts), narrow(inner)
     across = np.ascontiguousarray(w.T)  # a product takes it faster than a transposed view
-    for low, high in spans(sizes, reverse, n, batch):
-        rows = high - low
-        if mode == "lstm":
-            assert acts is not None and rest is not None and c is not None
-            _lstm_step(gates[low:high], h[:rows], c[:rows], across, acts[low:high], rest[low:high])
-        elif mode == "gru":
-            assert acts is not None and rest is not None
-            _gru_step(gates[low:high], h[:rows], across, b, acts[low:high], rest[low:high])
-        else:
-            z = h[:rows].dot(across)
-            z += gates[low:high]
-            if b is not None:
-                z += b
-            (np.tanh if mode == "rnn_tanh" else _relu)(z, h[:rows])
-        packed[low:high] = h[:rows]
-    narrow = lambda x: None if x is None else like(x, kind)
-    return narrow(packed), narrow(acts), narrow(rest)
+    for low, high in steps:
+        state = h[: high - low]
+        z = blas.dot(state, across)
+        z += gates[low:high]
+        if b is not None:
+            z += b
+        (_C.tanh if mode == "rnn_tanh" else _relu)(z, state)
+        packed[low:high] = state
+    return narrow(packed), None, None
 
 
 def _relu(x: Array, out: Array) -> None:
     np.maximum(x, 0, out=out)
-
-
-def _lstm_step(gates: Array, h: Array, c: Array, w: Array, z: Array, cells: Array) -> None:
-    """c = f c + i g; h = o tanh(c)"""
-    n = h.shape[1]
-    np.dot(h, w, out=z)
-    z += gates
-    np.tanh(z, z)
-    z *= 0.5
-    z += 0.5  # the sigmoids
-    g = z[:, 2 * n : 3 * n]
-    g *= 2
-    g -= 1  # g itself is a tanh
-    np.multiply(c, z[:, n : 2 * n], out=cells)
-    np.multiply(z[:, :n], g, out=h)
-    cells += h
-    c[...] = cells
-    np.tanh(cells, h)
-    h *= z[:, 3 * n :]
-
-
-def _gru_step(gates: Array, h: Array, w: Array, b: Any, z: Array, inner: Array) -> None:
-    """n = tanh(x + r (U h + b)); h = n + u (h - n)"""
-    n = h.shape[1]
-    from_h = h.dot(w)
-    if b is not None:
-        from_h += b
-    inner[...] = from_h[:, 2 * n :]
-    ru, new = z[:, : 2 * n], z[:, 2 * n :]
-    np.add(gates[:, : 2 * n], from_h[:, : 2 * n], out=ru)
-    ru *= 0.5
-    np.tanh(ru, ru)
-    ru *= 0.5
-    ru += 0.5
-    np.multiply(z[:, :n], inner, out=new)
-    new += gates[:, 2 * n :]
-    np.tanh(new, new)
-    h -= new
-    h *= z[:, n : 2 * n]
-    h += new
 
 
 def backward(
@@ -127,41 +81,29 @@ def backward(
     kind = packed
     g, packed, h0, w = widen(g), widen(packed), widen(h0), widen(w)
     acts, rest, c0 = (None if x is None else widen(x) for x in (acts, rest, c0))
-    batch, hidden = h0.shape
+    batch = h0.shape[0]
     n = packed.shape[0] - batch * (1 if c0 is None else 2)
     steps = spans(sizes, reverse, n, batch)
     before = previous(packed, h0, steps)
     dh = g[n : n + batch].copy()
     dc = None if c0 is None else g[n + batch :].copy()
-    d_gates = np.empty((n, w.shape[0]), g.dtype)
-    d_hidden = np.empty_like(d_gates) if mode == "gru" else d_gates
     if mode == "lstm":
-        slopes, through = _lstm_slopes(acts, rest, previous(rest, c0, steps))
-    for low, high in reversed(steps):
-        rows = high - low
-        d, dz = dh[:rows], d_gates[low:high]
-        d += g[low:high]
-        if mode == "lstm":
-            assert acts is not None and dc is not None
-            part, slope = dc[:rows], slopes[low:high]
-            part += d * through[low:high]
-            by_gate = dz.reshape(rows, 4, hidden)
-            np.multiply(part[:, None], slope[:, :3], out=by_gate[:, :3])
-            np.multiply(d, slope[:, 3], out=dz[:, 3 * hidden :])
-            part *= acts[low:high, hidden : 2 * hidden]
-            np.dot(dz, w, out=d)
-        elif mode == "gru":
-            assert acts is not None and rest is not None
-            a = acts[low:high]
-            dw = d_hidden[low:high]
-            _gru_back(d, a, rest[low:high], before[low:high], dz, dw)
-            d *= a[:, hidden : 2 * hidden]
-            d += dw.dot(w)
-        else:
-            y = packed[low:high]
+        assert acts is not None and rest is not None and dc is not None
+        cells = previous(rest, c0, steps)
+        d_gates = lstm.backward(row_major(g), dh, dc, acts, rest, cells, w, steps)
+        made = (d_gates, dh, dc, blas.dot(d_gates.T, before), None if b is None else d_gates.sum(0))
+        return tuple(None if x is None else like(x, kind) for x in made)
+    if mode == "gru":
+        assert acts is not None and rest is not None
+        d_gates, d_hidden = gru.backward(row_major(g), dh, acts, rest, before, w, steps)
+    else:
+        d_gates = d_hidden = np.empty((n, w.shape[0]), g.dtype)
+        for low, high in reversed(steps):
+            d, dz, y = dh[: high - low], d_gates[low:high], packed[low:high]
+            d += g[low:high]
             np.multiply(d, 1 - y * y if mode == "rnn_tanh" else y > 0, out=dz)
-            np.dot(dz, w, out=d)
-    d_w = d_hidden.T.dot(before)
+            blas.matmul(dz, w, d)
+    d_w = blas.dot(d_hidden.T, before)
     d_b = None if b is None else d_hidden.sum(0)
     return tuple(None if x is None else like(x, kind) for x in (d_gates, dh, dc, d_w, d_b))
 
@@ -176,44 +118,3 @@ def previous(states: Any, first: Any, steps: Sequence[tuple[int, int]]) -> Array
         before[low + known : high] = first[known : high - low]
         have, start = high - low, low
     return before
-
-
-def _lstm_slopes(z: Any, cells: Any, before: Array) -> tuple[Array, Array]:
-    """For all steps at once: by what the gates i, f, g multiply the gradient of the cell, and o
-    that of the hidden state (N, 4, hidden); and what passes from the hidden state to the cell."""
-    n, hidden = cells.shape
-    gates = z.reshape(n, 4, hidden)
-    i, g, o = gates[:, 0], gates[:, 2], gates[:, 3]
-    t = np.tanh(cells)
-    through = t * t
-    np.subtract(1, through, out=through)
-    through *= o
-    slopes = 1 - gates
-    slopes *= gates  # of a sigmoid
-    slopes[:, 0] *= g
-    slopes[:, 1] *= before
-    np.multiply(g, g, out=slopes[:, 2])
-    np.subtract(1, slopes[:, 2], out=slopes[:, 2])
-    slopes[:, 2] *= i
-    slopes[:, 3] *= t
-    return slopes, through
-
-
-def _gru_back(d: Array, z: Array, inner: Array, h: Array, dz: Array, dw: Array) -> None:
-    """dz: the gradient of the inputs' gates, dw: of the hidden state's."""
-    n = d.shape[1]
-    r, u, new = (z[:, k * n : (k + 1) * n] for k in range(3))
-    d_new = dz[:, 2 * n :]
-    np.subtract(1, u, out=d_new)
-    d_new *= d
-    d_new *= 1 - new * new
-    d_u = dz[:, n : 2 * n]
-    np.subtract(h, new, out=d_u)
-    d_u *= d
-    d_r = dz[:, :n]
-    np.multiply(d_new, inner, out=d_r)
-    both = dz[:, : 2 * n]
-    both *= z[:, : 2 * n]
-    both *= 1 - z[:, : 2 * n]
-    dw[:, : 2 * n] = both
-    np.multiply(d_new, r, out=dw[:, 2 * n :])

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core.dtype import dtype
-from tritorch.host import rows, threads
+from tritorch.host import blas, rows, rowwise, threads
 from tritorch.host.narrow import computing, is_narrow, like, row_major, widen
 
 Array = np.ndarray[Any, Any]
@@ -81,17 +82,29 @@ def _by_rows(ufunc: Any, x: Array, dims: Dims) -> Array | None:
     if len(dims) != dims[-1] - dims[0] + 1 or not (first or last) or not x.size:
         return None
     n = x.shape[dims[0]] if len(dims) == 1 else math.prod(x.shape[i] for i in dims)
-    if last and ufunc is np.add and n >= 8:
-        return rows.sums(x.reshape(-1, n))
-    if x.size < rows.FEW:
-        return None
     if last:
-        if 8 <= n <= rows.SHORT and (ufunc is np.maximum or ufunc is np.minimum):
-            find = np.argmax if ufunc is np.maximum else np.argmin
-            return rows.extremes(x.reshape(-1, n), find)
-    elif ufunc is np.add and n <= rows.PIECE and x.size < threads.PARALLEL:
-        return np.matmul(np.ones((1, n), x.dtype), x.reshape(n, -1))
+        return _of_rows(ufunc, x, n)
+    if x.size >= rows.FEW and ufunc is np.add and n <= rows.PIECE and x.size < threads.PARALLEL:
+        return blas.matmul(np.ones((1, n), x.dtype), x.reshape(n, -1))
     return None
+
+
+_ROWS = {np.add: rowwise.total, np.maximum: rowwise.largest, np.minimum: rowwise.smallest}
+_LONG = 1 << 10  # elements of a piece of a row that one thread does not add up alone
+
+
+def _of_rows(ufunc: Any, x: Array, n: int) -> Array | None:
+    """Sums and extremes of rows of n elements, of which long ones are added up in pieces."""
+    function = _ROWS.get(ufunc)
+    if function is None:
+        return None
+    count = x.size // n
+    if n > threads.BLOCK:
+        pieces = None if n % _LONG else _of_rows(ufunc, x, _LONG)
+        return None if pieces is None else _of_rows(ufunc, pieces, n // _LONG)
+    out = np.empty((count, 1), x.dtype)
+    rowwise.rowwise(function, "a", x.dtype)(x.reshape(count, n), out)
+    return out
 
 
 def _fold_rows(ufunc: Any, x: Array, kind: np.dtype[Any]) -> Array:
@@ -239,6 +252,12 @@ def argmin(x: Array, dim: int, keepdim: bool) -> Array:
 
 def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
     """The variance over dims."""
+    if dims == (x.ndim - 1,) and rowwise.pays(x.shape[-1], x):
+        n, kind = x.shape[-1], x.dtype
+        out = np.empty((x.size // n, 1), kind)
+        given = rowwise.number(n, kind), rowwise.number(max(n - correction, 0), kind)
+        rowwise.rowwise(_row_variance, "acc", kind)(x.reshape(-1, n), *given, out)
+        return out.reshape(x.shape[:-1] + (1,) * keepdim)
     return var_mean(x, dims, correction, keepdim)[0]
 
 
@@ -248,7 +267,7 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
         if x.flags.c_contiguous:
             kind, count = x.dtype, x.shape[-1]
             matrix, shape = x.reshape(-1, count), x.shape[:-1] + (1,) * keepdim
-            variance, average = _var_of_rows(matrix, kind.type(max(count - correction, 0)))
+            variance, average = _var_of_rows(matrix, max(count - correction, 0))
             average = _as_running(average, matrix, (1,))
             return variance.reshape(shape), average.reshape(shape)
     kind = _wide(x)
@@ -270,7 +289,7 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
 def _as_running(average: Array, x: Array, dims: Dims) -> Array:
     """Means as PyTorch's running ones: NaN once an infinity is followed by anything."""
     infinite = np.isinf(average)
-    if not infinite.any():
+    if not np.logical_or.reduce(infinite, None):
         return average
     moved = np.moveaxis(x, dims, range(-len(dims), 0))
     flat = moved.reshape(*moved.shape[: x.ndim - len(dims)], -1)
@@ -278,12 +297,27 @@ def _as_running(average: Array, x: Array, dims: Dims) -> Array:
     return np.where(infinite & followed, np.array(np.nan, average.dtype), average)
 
 
-def _var_of_rows(x: Array, divisor: Any) -> tuple[Array, Array]:
+def _row_var(x: Any, n: Any, divisor: Any) -> Any:
+    average = rowwise.total(x) / n
+    return rowwise.total(np.square(x - average)) / divisor, average
+
+
+def _row_variance(x: Any, n: Any, divisor: Any) -> Any:
+    return _row_var(x, n, divisor)[0]
+
+
+def _var_of_rows(x: Array, divisor: float) -> tuple[Array, Array]:
+    count, kind = x.shape[1], x.dtype
+    if rowwise.pays(count, x):
+        out = np.empty((len(x), 1), kind), np.empty((len(x), 1), kind)
+        given = rowwise.number(count, kind), rowwise.number(divisor, kind)
+        rowwise.rowwise(_row_var, "acc", kind)(x, *given, *out)
+        return out
     average = rows.sums(x)
     np.true_divide(average, x.dtype.type(x.shape[1]), out=average)
     off = rows.across(np.subtract, x, average, np.empty_like(x))
     total = rows.sums(np.square(off, out=off))
-    return np.true_divide(total, divisor, out=total), average
+    return np.true_divide(total, kind.type(divisor), out=total), average
 
 
 def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
@@ -293,7 +327,7 @@ def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -
         flat, total = x.reshape(-1), 0.0
         for i in range(0, flat.size, 1 << 20):  # BLAS, partial sums in float64
             part = flat[i : i + (1 << 20)]
-            total += float(np.dot(part, part))
+            total += blas.inner(part, part)
         out = np.array(math.sqrt(total) if total == total else math.nan, dtype.numpy)
         return out.reshape((1,) * x.ndim) if keepdim else out
     size = np.absolute(convert(x, _type(dtype.numpy)) if x.dtype.kind != "c" else x)
@@ -321,20 +355,21 @@ def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
     last = x.ndim - 1
     if dims == (last,) and x.size and wide.dtype in rows.BLAS:
         matrix = wide.reshape(-1, x.shape[last])
+        if rowwise.pays(x.shape[last], matrix):  # they share threads by themselves
+            total = rows.log_of_sums(matrix, of_infinite=True)
+            return like(total.reshape(_reduced(x.shape, dims, keepdim)), x)
         total = np.empty((len(matrix), 1), wide.dtype)
 
         def work(low: int, high: int) -> None:
-            part = matrix[low:high]
-            scratch = np.empty(part.shape, part.dtype)
-            total[low:high] = rows.log_of_sums(part, scratch, of_infinite=True)
+            total[low:high] = rows.log_of_sums(matrix[low:high], of_infinite=True)
 
         threads.rows(len(matrix), matrix.nbytes // len(matrix), work)
         return like(total.reshape(_reduced(x.shape, dims, keepdim)), x)
     if math.prod(x.shape[dim] for dim in dims) == 0:
-        total = _fold(np.add, np.exp(wide), wide.dtype, dims, keepdim)
-        return row_major(like(np.log(total), x))
+        total = _fold(np.add, _C.exp(wide), wide.dtype, dims, keepdim)
+        return row_major(like(_C.log(total), x))
     top = _fold(np.maximum, wide.real, wide.real.dtype, dims, True)
     top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
     off = wide - top
-    total = np.log(_fold(np.add, np.exp(off, out=off), wide.dtype, dims, True)) + top
+    total = _C.log(_fold(np.add, _C.exp(off, out=off), wide.dtype, dims, True)) + top
     return row_major(like(total if keepdim else total.squeeze(dims), x))

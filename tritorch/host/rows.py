@@ -7,19 +7,21 @@ the rounding of a pairwise sum.
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
+
+from tritorch import _C
+from tritorch.host import blas
+from tritorch.host.rowwise import FLOATS, largest as of_row, pays, rowwise, total
 
 Array = np.ndarray[Any, Any]
 
 FEW = 1024  # elements up to which NumPy's own reductions cost less than what it takes to avoid them
 PIECE = 1024  # elements that one product adds
 SHORT = 1024  # rows up to which looking for the place of an extreme is the faster way to it
-CHUNK = 32  # elements of a running sum that one product gives
 TAME = 60.0  # exp of what is smaller can be added up without overflow, and nothing underflows
-BLAS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+BLAS = FLOATS
 
 
 @functools.lru_cache(64)
@@ -36,12 +38,12 @@ def sums(x: Array) -> Array:
         if kind not in BLAS:
             return np.add.reduce(x, axis=-1, keepdims=True)
         if x.ndim == 2:
-            return x.dot(_ones(n, kind))
-        return np.matmul(x, _ones(n, kind))
+            return blas.dot(x, _ones(n, kind))
+        return blas.matmul(x, _ones(n, kind))
     count = -(-n // PIECE)
     if n % count or not x.flags.c_contiguous or kind not in BLAS:
         return np.add.reduce(x, axis=-1, keepdims=True)
-    parts = x.reshape(-1, n // count).dot(_ones(n // count, kind))
+    parts = blas.dot(x.reshape(-1, n // count), _ones(n // count, kind))
     return np.add.reduce(parts.reshape(*x.shape[:-1], count), axis=-1, keepdims=True)
 
 
@@ -56,25 +58,41 @@ def bounded(x: Array, limit: float) -> bool:
     return flat.item(flat.argmax()) < limit and flat.item(flat.argmin()) > -limit
 
 
-def log_of_sums(x: Array, scratch: Array, *, of_infinite: bool = False) -> Array:
+def _log_of_sum(x: Any) -> Any:
+    top = of_row(x)
+    return _C.log(total(_C.exp(x - top))) + top
+
+
+def _log_of_sum_of_infinite(x: Any) -> Any:
+    top = of_row(x)
+    top = np.where(np.isfinite(top), top, 0)
+    return _C.log(total(_C.exp(x - top))) + top
+
+
+def log_of_sums(x: Array, *, of_infinite: bool = False) -> Array:
     """log(sum(exp(x))) along a matrix's rows, as a column; NaN for rows with an infinite largest
     element, unless asked for."""
+    if pays(x.shape[1], x):
+        column = np.empty((len(x), 1), x.dtype)
+        rowwise(_log_of_sum_of_infinite if of_infinite else _log_of_sum, "a", x.dtype)(x, column)
+        return column
+    scratch = np.empty(x.shape, x.dtype)
     if bounded(x, TAME):
-        total = sums(np.exp(x, out=scratch))
-        return np.log(total, out=total)
+        total = sums(_C.exp(x, out=scratch))
+        return _C.log(total, out=total)
     top = largest(x)
     if of_infinite:
         top[~np.isfinite(top)] = 0
-    np.exp(across(np.subtract, x, top, scratch), out=scratch)
+    _C.exp(across(np.subtract, x, top, scratch), out=scratch)
     total = sums(scratch)
-    np.log(total, out=total)
+    _C.log(total, out=total)
     total += top
     return total
 
 
 def dots(a: Array, b: Array) -> Array:
     """Sums of a * b along the last dim, which stays."""
-    return np.matmul(a[..., None, :], b[..., None])[..., 0]
+    return blas.matmul(a[..., None, :], b[..., None])[..., 0]
 
 
 @functools.lru_cache(64)
@@ -109,33 +127,3 @@ def largest(x: Array) -> Array:
     if x.size >= FEW and 8 <= x.shape[1] <= SHORT and dense:
         return extremes(x, np.argmax)
     return np.maximum.reduce(x, axis=1, keepdims=True)
-
-
-@functools.cache
-def _upper(kind: np.dtype[Any]) -> Array:
-    return np.triu(np.ones((CHUNK, CHUNK), kind))
-
-
-def running_sums(x: Array) -> Array | None:
-    """Running sums of a matrix's rows, in chunks by products; None if a number is not finite."""
-    rows, n = x.shape
-    count = n // CHUNK
-    out = np.empty_like(x, order="C")
-    body = out[:, : count * CHUNK].reshape(rows, count, CHUNK)
-    upper = _upper(x.dtype)
-    if n == count * CHUNK:
-        np.matmul(x.reshape(-1, CHUNK), upper, out=body.reshape(-1, CHUNK))
-    else:
-        body = np.matmul(x[:, : count * CHUNK].reshape(rows, count, CHUNK), upper)
-    before = np.add.accumulate(body[:, :, -1], axis=1)
-    if not math.isfinite(np.add.reduce(before, None)):
-        return None  # a product would take infinity times 0 into elements before it
-    body[:, 1:] += before[:, :-1, None]
-    if n > count * CHUNK:
-        out[:, : count * CHUNK] = body.reshape(rows, -1)
-        rest = out[:, count * CHUNK :]
-        np.add.accumulate(x[:, count * CHUNK :], axis=1, out=rest)
-        rest += before[:, -1:]
-        if not np.isfinite(rest[:, -1].sum()):
-            return None
-    return out

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core.dtype import dtype
-from tritorch.host import rows, threads
 from tritorch.host.narrow import computing, like, row_major, widen
 from tritorch.host.reduction import convert
+from tritorch.host.rowwise import FLOATS
 
 Array = np.ndarray[Any, Any]
 
@@ -20,28 +21,13 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
             np.logical_and.accumulate(x != 0, axis=dim)
         )  # fmt: skip
     wide = convert(x, computing(kind))
-    if x.shape[dim] >= 2 * rows.CHUNK and ufunc is np.add and wide.dtype in rows.BLAS:
-        if dim == x.ndim - 1 and wide.flags.c_contiguous and x.size:
-            quick = _running_sums(wide.reshape(-1, x.shape[dim]))
-            if quick is not None:
-                return quick.reshape(x.shape).astype(kind, copy=False)
+    if ufunc is np.add and dim == x.ndim - 1 and wide.dtype in FLOATS and x.size:
+        if wide.flags.c_contiguous:
+            sums, n = np.empty(x.shape, wide.dtype), x.shape[dim]
+            _C.running_sums(wide, sums, x.size // n, n, wide.dtype.char)
+            return sums if sums.dtype is kind else sums.astype(kind)
     out = ufunc.accumulate(wide, axis=dim, dtype=wide.dtype)
     return row_major(out if out.dtype is kind else out.astype(kind, copy=False))
-
-
-def _running_sums(x: Array) -> Array | None:
-    if x.nbytes <= threads.CACHE:
-        return rows.running_sums(x)
-    out, finite = np.empty_like(x), []
-
-    def work(low: int, high: int) -> None:
-        found = rows.running_sums(x[low:high])
-        finite.append(found is not None)
-        if found is not None:
-            out[low:high] = found
-
-    threads.rows(len(x), x.nbytes // len(x), work)
-    return out if all(finite) else None
 
 
 def cumsum(x: Array, dim: int, dtype: dtype) -> Array:

@@ -8,13 +8,53 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core.dtype import dtype
 from tritorch.host import rows, threads
 from tritorch.host.narrow import computing, widen
+from tritorch.host.rowwise import largest, pays, rowwise, total
 
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., None]
 
+# ---- row by row ----
+
+
+def _row_softmax(x: Any) -> Any:
+    y = _C.exp(x - largest(x))
+    return y * np.reciprocal(total(y))
+
+
+def _row_log_softmax(x: Any) -> Any:
+    y = x - largest(x)
+    return y - _C.log(total(_C.exp(y)))
+
+
+def _row_softmax_backward(g: Any, y: Any) -> Any:
+    product = g * y
+    return product - y * total(product)
+
+
+def _row_log_softmax_backward(g: Any, y: Any) -> Any:
+    return g - _C.exp(y) * total(g)
+
+
+def _by_rows(
+    function: Callable[..., Any], kind: np.dtype[Any], dim: int, *arrays: Array
+) -> Array | None:
+    """The function of rows, where the dim is the last one and that pays; else None."""
+    shape = arrays[0].shape
+    if dim != len(shape) - 1 or arrays[0].dtype is not kind or not pays(shape[dim], *arrays):
+        return None
+    out = np.empty(shape, kind)
+    given = (*arrays, out)
+    if dim > 2:
+        given = tuple([x.reshape(-1, shape[dim]) for x in given])
+    rowwise(function, "a" * len(arrays), kind)(*given)
+    return out
+
+
+# ---- in blocks ----
 
 _SMALL = 8.0  # logs of sums of exp of what is smaller are as exact as differences from the largest
 
@@ -83,31 +123,31 @@ def _sum(x: Array, axis: int) -> Array:
 def _softmax(out: Array, x: Array, axis: int) -> None:
     if x.ndim == 2 and axis == 1:
         if rows.bounded(x, rows.TAME):  # then nothing is gained by subtracting the largest
-            np.exp(x, out=out)
+            _C.exp(x, out=out)
         else:
             rows.across(np.subtract, x, rows.largest(x), out)
-            np.exp(out, out=out)
+            _C.exp(out, out=out)
         total = rows.sums(out)
         rows.across(np.multiply, out, np.reciprocal(total, out=total), out)
         return
     np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
-    np.exp(out, out=out)
+    _C.exp(out, out=out)
     np.multiply(out, 1 / _sum(out, axis), out=out)
 
 
 def _log_softmax(out: Array, x: Array, axis: int) -> None:
     if x.ndim == 2 and axis == 1:
         if rows.bounded(x, _SMALL):
-            total = rows.sums(np.exp(x, out=out))
-            rows.across(np.subtract, x, np.log(total, out=total), out)
+            total = rows.sums(_C.exp(x, out=out))
+            rows.across(np.subtract, x, _C.log(total, out=total), out)
             return
         rows.across(np.subtract, x, rows.largest(x), out)
-        total = rows.sums(np.exp(out))
-        rows.across(np.subtract, out, np.log(total, out=total), out)
+        total = rows.sums(_C.exp(out))
+        rows.across(np.subtract, out, _C.log(total, out=total), out)
         return
     np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
-    total = _sum(np.exp(out), axis)
-    np.subtract(out, np.log(total, out=total), out=out)
+    total = _sum(_C.exp(out), axis)
+    np.subtract(out, _C.log(total, out=total), out=out)
 
 
 def _softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
@@ -117,33 +157,37 @@ def _softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
 
 
 def _log_softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
-    np.exp(y, out=out)
+    _C.exp(y, out=out)
     np.multiply(out, _sum(g, axis), out=out)
     np.subtract(g, out, out=out)
 
 
 def softmax(x: Array, dim: int, dtype: dtype) -> Array:
     """exp(x) / sum(exp(x))."""
-    return _along(_softmax, dtype.numpy, dim, x)
+    found = _by_rows(_row_softmax, dtype.numpy, dim, x)
+    return _along(_softmax, dtype.numpy, dim, x) if found is None else found
 
 
 def log_softmax(x: Array, dim: int, dtype: dtype) -> Array:
     """x - log(sum(exp(x)))."""
-    return _along(_log_softmax, dtype.numpy, dim, x)
+    found = _by_rows(_row_log_softmax, dtype.numpy, dim, x)
+    return _along(_log_softmax, dtype.numpy, dim, x) if found is None else found
 
 
 def softmax_backward(g: Array, out: Array, dim: int, dtype: dtype) -> Array:
     """out * (g - sum(g * out))."""
     if out.dtype.itemsize > dtype.itemsize:  # the gradient of a wider result, rounded at the end
         return _wide(_softmax_backward, g, out, dim, dtype)
-    return _along(_softmax_backward, dtype.numpy, dim, g, out)
+    found = _by_rows(_row_softmax_backward, dtype.numpy, dim, g, out)
+    return _along(_softmax_backward, dtype.numpy, dim, g, out) if found is None else found
 
 
 def log_softmax_backward(g: Array, out: Array, dim: int, dtype: dtype) -> Array:
     """g - exp(out) * sum(g)."""
     if out.dtype.itemsize > dtype.itemsize:
         return _wide(_log_softmax_backward, g, out, dim, dtype)
-    return _along(_log_softmax_backward, dtype.numpy, dim, g, out)
+    found = _by_rows(_row_log_softmax_backward, dtype.numpy, dim, g, out)
+    return _along(_log_softmax_backward, dtype.numpy, dim, g, out) if found is None else found
 
 
 def _wide(kernel: Kernel, g: Array, out: Array, dim: int, dtype: dtype) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.host.narrow import widen
 from tritorch.host.rows import taken
 
@@ -39,36 +40,27 @@ def sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     return _at(x, index, dim), index
 
 
-FEW = 8  # elements for which looking for one after the other pays
+FEW = 64  # elements that are put in order as they come
 
 
-def _few(x: Array, k: int, dim: int, largest: bool) -> Array | None:
-    """The places of the k largest or smallest, each crossed out once found; None where that may
-    fail: for numbers that look crossed out, and NaN, which is the largest to us but not NumPy."""
-    left = np.moveaxis(x, dim, -1).copy(order="C")
-    find = np.argmax if largest else np.argmin
-    gone = left.dtype.type(-np.inf if largest else np.inf)
-    if (left == gone).any() or (not largest and np.isnan(left.sum())):
-        return None
-    rows = left.reshape(-1, left.shape[-1])
-    starts = np.arange(0, rows.size, rows.shape[1])
-    flat = rows.reshape(-1)
-    places = np.empty((len(rows), k), np.int64)
-    for i in range(k):
-        places[:, i] = place = find(rows, axis=1)
-        place += starts
-        flat[place] = gone
-    found = places.reshape(*left.shape[:-1], k)
-    return np.ascontiguousarray(np.moveaxis(found, -1, dim))
+def _few(x: Array, k: int, dim: int, largest: bool) -> tuple[Array, Array]:
+    """The k largest or smallest, in order, and where they were, in one pass."""
+    last = dim == x.ndim - 1
+    rows = np.ascontiguousarray(x if last else np.moveaxis(x, dim, -1))
+    shape = (*rows.shape[:-1], k)
+    values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
+    n = rows.shape[-1]
+    _C.first_of_rows(rows, values, places, rows.size // n, n, k, largest, x.dtype.char)
+    if last:
+        return values, places
+    return tuple(np.ascontiguousarray(np.moveaxis(v, -1, dim)) for v in (values, places))  # type: ignore[return-value]
 
 
 def topk(x: Array, k: int, dim: int, largest: bool) -> tuple[Array, Array]:
     """The k largest or smallest, in order."""
     n = x.shape[dim]
-    if 0 < k <= FEW and 4 * k <= n and x.dtype.kind == "f":
-        index = _few(x, k, dim, largest)
-        if index is not None:
-            return _at(x, index, dim), index
+    if 0 < k <= FEW and x.size and x.dtype.char in "fdil":
+        return _few(x, k, dim, largest)
     if k == 0 or n <= 64 or k > n // 4:
         index = _order(x, dim, largest, k)
     else:  # a selection first, in linear time

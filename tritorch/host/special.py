@@ -1,7 +1,6 @@
 """Special functions that NumPy lacks, by polynomials fitted to 40 digits (Chebyshev nodes).
 
-All compute in float64 and round once, but erf of float32, which has a fit of its own: gelu waits
-for it.
+All compute in float64 and round once, but erf of float32 (Note [Elementary functions]).
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.host.threads import BLOCK, mapped
 from tritorch.kernels import fits
 
@@ -34,12 +34,6 @@ _ERF: Coefficients = (
     -1.1372848856791674e-09,
     5.957176147748911e-11,
 )
-# atanh(erf(x)) / x, of x^2 up to 16, so that the error of erf, not of this, is small.  Beyond, it
-# is large enough for tanh to be 1.
-_ERF32: Coefficients = (1.1283793, 0.102769056, -1.9183071e-04, -6.1978477e-04, 8.7637376e-05,
-                        -5.6684848e-06, 1.4185281e-07)  # fmt: skip
-# The same of erf(x / sqrt(2))
-_NORMAL32: Coefficients = tuple(c * 0.5 ** (k + 0.5) for k, c in enumerate(_ERF32))
 # lgamma(x) / ((x - 1) (x - 2)) in (x - 1) / (x + 1), for 0.5 <= x <= 2.5
 _LGAMMA: Coefficients = (
     0.5772156649015329,
@@ -105,23 +99,6 @@ def double_of_two(function: Any, a: Any, b: Any) -> Array:
 # ---- the error function ----
 
 
-def _tanh_of(coefficients: Coefficients, x: Array) -> Array:
-    """tanh(x p(x^2)) of a float32 block: NumPy's tanh is fast."""
-    y = polynomial(coefficients, x * x)
-    y *= x
-    return np.tanh(y, out=y)
-
-
-def erf32(x: Array) -> Array:
-    """erf of a float32 block, within 4 units in the last place."""
-    return _tanh_of(_ERF32, x)
-
-
-def normal32(x: Array) -> Array:
-    """erf(x / sqrt(2)) of a float32 block."""
-    return _tanh_of(_NORMAL32, x)
-
-
 def _erfc_positive(x: Array, scaled: bool = False) -> Array:
     """erfc(x), x >= 0; scaled: times exp(x^2)."""
     q = (x - 3.75) / (x + 3.75)
@@ -160,7 +137,7 @@ def erfc64(x: Array) -> Array:
 def erf(x: Array) -> Array:
     """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
     if x.dtype == np.float32:
-        return erf32(x) if x.ndim and 0 < x.size <= BLOCK else mapped(erf32, np.float32, x)
+        return _C.erf(x) if x.ndim and 0 < x.size <= BLOCK else mapped(_C.erf, np.float32, x)
     return in_double(erf64, x)
 
 

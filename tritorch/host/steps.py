@@ -18,11 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.arrays import is_bfloat16
+from tritorch.host import blas
 
 Kind = np.dtype[Any]
 _BOOL = np.dtype(bool)
 # ndarray.clip comes to this.
 _clip: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]
+_REDUCTIONS = (np.add, np.maximum, np.minimum)
 _NAMES = {
     "b1": "?", "i1": "b", "u1": "B", "i2": "h", "i4": "i", "i8": "l", "f4": "f", "f8": "d",
 }  # fmt: skip
@@ -35,8 +38,9 @@ class Untraceable(Exception):
 class Step(NamedTuple):
     """One function; operands are values by number, and numbers as arrays without dims."""
 
-    kind: str  # "loop", "select", "cast", "guard"
-    what: Any  # a ufunc's loop, a cast's characters; the steps that finite numbers do without
+    kind: str  # "loop", "select", "cast", "reduce", "guard"
+    what: Any  # a ufunc's loop, a cast's characters, a reduction's function and character; the
+    # steps that finite numbers do without
     operands: tuple[Any, ...]
     result: int  # a guard's: what it looks at
 
@@ -57,7 +61,7 @@ class Loop(NamedTuple):
 
 def named(kind: Kind) -> str:
     """The character of a dtype, as `_C.Chain` knows it; Untraceable if it does not."""
-    found = _NAMES.get(f"{kind.kind}{kind.itemsize}")
+    found = "E" if is_bfloat16(kind) else _NAMES.get(f"{kind.kind}{kind.itemsize}")
     if found is None or not kind.isnative:
         raise Untraceable(f"dtype {kind}")
     return found
@@ -74,8 +78,8 @@ def loop_of(ufunc: np.ufunc, given: tuple[Any, ...]) -> Loop:
         raise Untraceable(f"{ufunc.__name__} of {len(given)}")
     try:
         kinds, info = ufunc._resolve_dtypes_and_context((*given, None))  # type: ignore[attr-defined]
-        for kind in kinds:
-            named(kind)
+        if any(named(kind) == "E" for kind in kinds):
+            raise Untraceable(f"{ufunc.__name__} of bfloat16")
         ufunc._get_strided_loop(info)  # type: ignore[attr-defined]
         places = tuple(_place(kind, i) for i, kind in enumerate(kinds))
         _C.Chain(places, (("loop", info, tuple(range(len(kinds)))),))
@@ -142,6 +146,13 @@ class Trace:
         given = tuple(self.operand(x, kind) for x, kind in zip(operands, loop.kinds))
         return self.add("loop", loop, given, loop.kinds[-1])
 
+    def reduce(self, ufunc: np.ufunc, value: int) -> int:
+        """One number of each row (Note [Rows] in chain.cpp)."""
+        kind = self.kinds[value]
+        if ufunc not in _REDUCTIONS or named(kind) not in "fd":
+            raise Untraceable(f"{ufunc.__name__}.reduce of {kind}")
+        return self.add("reduce", (ufunc.__name__, named(kind)), (value,), kind)
+
     def select(self, mask: Any, a: Any, b: Any, kind: Kind) -> int:
         """a where mask is set, else b."""
         if type(mask) is not Traced or self.kinds[mask.value] != _BOOL:
@@ -190,9 +201,11 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, where: Any = True,
-        casting: str = "same_kind",
+        casting: str = "same_kind", **how: Any,
     ) -> Any:  # fmt: skip
-        if method != "__call__":
+        if method == "reduce" and how == {"axis": -1, "keepdims": True}:
+            return Traced(self.trace, self.trace.reduce(ufunc, self.value))
+        if method != "__call__" or how:
             raise Untraceable(f"{ufunc.__name__}.{method}")
         target = None if out is None else out[0]
         found = Traced(self.trace, self.trace.call(ufunc, inputs))
@@ -258,7 +271,7 @@ def repaired(y: Any, function: Callable[..., Any], x: Any) -> Any:
     if type(y) is Traced:
         return y.repaired(function, x)
     flat = y.reshape(-1)
-    if not math.isfinite(flat.dot(flat)):
+    if not math.isfinite(blas.inner(flat, flat)):
         lost = ~np.isfinite(y)
         y[lost] = function(x[lost])
     return y

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.host import blas
 from tritorch.host.steps import Traced
 
@@ -20,14 +20,13 @@ Array = np.ndarray[Any, Any]
 
 BLOCK = 1 << 17  # elements of a block: smaller ones pass the interpreter lock around too often
 CACHE = 1 << 20  # bytes of a block of rows, with as much again for temporaries
-PARALLEL = 1 << 20  # elements from which a second thread pays for being woken: some 60 us, and a
-# core that OpenBLAS's threads keep busy for a while after each product
+PARALLEL = 1 << 20  # elements from which a second thread pays for being woken
 PASS = 1 << 21  # the same for one pass of arithmetic
 _ARITHMETIC = frozenset(
     (np.add, np.subtract, np.multiply, np.divide, np.negative, np.maximum, np.minimum, np.absolute)
 )
 _count = int(os.environ.get("OMP_NUM_THREADS", "0")) or len(os.sched_getaffinity(0))
-_pool: ThreadPoolExecutor | None = None
+_C.set_workers(_count)
 
 
 def get_num_threads() -> int:
@@ -37,34 +36,20 @@ def get_num_threads() -> int:
 
 def set_num_threads(n: int) -> None:
     """Sets how many threads large operators and products use."""
-    global _count, _pool
+    global _count
     if not isinstance(n, int) or isinstance(n, bool):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(n).__name__}")
     if n < 1:
         raise RuntimeError("set_num_threads expects a positive integer")
-    _count, _pool = n, None
+    _count = n
     blas.set_threads(n)
-
-
-def _executor() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(_count, thread_name_prefix="tritorch")
-    return _pool
-
-
-def _forget_pool() -> None:
-    global _pool
-    _pool = None  # its threads did not survive the fork
-
-
-os.register_at_fork(after_in_child=_forget_pool)
+    _C.set_workers(n)
 
 
 def blocks(n: int, per: int, work: Callable[[int, int], Any], parallel: bool) -> None:
     """work(low, high) for each block of `per` out of n, in order within a thread.
 
-    `work` must not call `blocks` in parallel itself: it would wait for its own pool.
+    What `work` shares itself runs in its own thread.
     """
 
     pieces = -(-n // per)
@@ -73,21 +58,12 @@ def blocks(n: int, per: int, work: Callable[[int, int], Any], parallel: bool) ->
             work(low, min(low + per, n))
         return
 
-    def run(start: int, stop: int) -> None:
+    def run(i: int) -> None:
         with np.errstate(all="ignore"):  # threads don't inherit it
-            for low in range(start, stop, per):
-                work(low, min(low + per, stop))
+            work(i * per, min(i * per + per, n))
 
-    share = -(-pieces // _count) * per  # whole blocks, so that their edges stay where they are
     with blas.one_thread():
-        futures = [_executor().submit(run, i, min(i + share, n)) for i in range(share, n, share)]
-        try:
-            run(0, min(share, n))
-        finally:
-            for future in futures:
-                future.exception()  # waits: nothing may still write when this returns
-    for future in futures:
-        future.result()
+        _C.share(pieces, run)
 
 
 def rows(n: int, row_bytes: int, work: Callable[[int, int], Any]) -> None:

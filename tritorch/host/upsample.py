@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.host.narrow import like, widen
+from tritorch.host.rowwise import FLOATS
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -69,22 +71,33 @@ def _linear_weights(n: int, m: int, scale: float | None, align: bool, kind: Any)
     return weights
 
 
-FEW = 32  # elements of a dim up to which a product with mostly zeros is the faster interpolation
+def _planes(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
+    """Linear interpolation of planes of floats, natively."""
+    between = []
+    for n, m, scale in zip(x.shape[2:], size, scales):
+        low, high, part = _linear_source(n, m, scale, align_corners, x.dtype)
+        between.append((low, low if m == n else high, part))
+    out = np.empty((*x.shape[:2], *size), x.dtype)
+    sizes = (math.prod(x.shape[:2]), *x.shape[2:], *size)
+    _C.interpolate_planes(np.ascontiguousarray(x), out, x.dtype.char, sizes, *between)
+    return out
 
 
-def _by_products(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array | None:
-    """Linear interpolation of small planes by matrix products; else None."""
-    planar = x.ndim == 4 and max(x.shape[2:]) <= FEW and x.dtype.kind == "f" and x.size
-    if not planar or not x.flags.c_contiguous:
-        return None
-    if not math.isfinite(np.add.reduce(x, None)):
-        return None  # a product would spread it
-    (n, c, h, w), (high, wide) = x.shape, size
-    if wide != w:
-        along = _linear_weights(w, wide, scales[1], align_corners, x.dtype)
-        x = x.reshape(-1, w).dot(along).reshape(n, c, h, wide)
-    if high != h:
-        x = np.matmul(_linear_weights(h, high, scales[0], align_corners, x.dtype).T, x)
+def _dim_by_dim(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
+    """Linear interpolation of floats along one dim after the other."""
+    for dim, (m, scale) in enumerate(zip(size, scales), start=2):
+        if m == x.shape[dim]:
+            if not math.isfinite(np.add.reduce(x, None)):
+                x = x + x * 0  # an infinity and nothing of itself: NaN, as in PyTorch
+            continue
+        low, high, part = _linear_source(x.shape[dim], m, scale, align_corners, x.dtype)
+        part = part.reshape([-1 if i == dim else 1 for i in range(x.ndim)])
+        out = np.take(x, low, axis=dim)
+        out *= 1 - part
+        other = np.take(x, high, axis=dim)
+        other *= part
+        out += other
+        x = out
     return x
 
 
@@ -93,22 +106,8 @@ def linear(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
     wide = widen(x)
     if wide.dtype.kind in "iu":
         wide = wide.astype(np.float32)
-    quick = _by_products(wide, size, scales, align_corners) if wide.dtype == x.dtype else None
-    if quick is not None:
-        return quick if quick is not x else x.copy()
-    for dim, (m, scale) in enumerate(zip(size, scales), start=2):
-        if m == wide.shape[dim]:
-            if not math.isfinite(np.add.reduce(wide, None)):
-                wide = wide + wide * 0  # an infinity and nothing of itself: NaN, as in PyTorch
-            continue
-        low, high, part = _linear_source(wide.shape[dim], m, scale, align_corners, wide.dtype)
-        part = part.reshape([-1 if i == dim else 1 for i in range(x.ndim)])
-        out = np.take(wide, low, axis=dim)
-        out *= 1 - part
-        other = np.take(wide, high, axis=dim)
-        other *= part
-        out += other
-        wide = out
+    planes = wide.ndim == 4 and wide.dtype in FLOATS and wide.size
+    wide = (_planes if planes else _dim_by_dim)(wide, size, scales, align_corners)
     if x.dtype.kind in "iu":
         wide = np.rint(wide)
     return (
