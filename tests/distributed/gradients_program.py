@@ -55,20 +55,20 @@ def functional(rank, size):
     x = torch.arange(4.0).reshape(2, 2) + rank
     for group in (world, list(range(size)), world.group_name):
         assert funcol.all_reduce(x, "sum", group).equal(x * size + sum(range(size)) - rank * size)
-    assert funcol.all_gather_tensor(x, 1, world).equal(
+    assert funcol.all_gather_single(x, 1, world).equal(
         torch.cat([torch.arange(4.0).reshape(2, 2) + r for r in range(size)], 1)
     )
     y = torch.arange(4.0 * size).reshape(2, 2 * size)
-    part = funcol.reduce_scatter_tensor(y, "avg", 1, world)
+    part = funcol.reduce_scatter_single(y, "avg", 1, world)
     assert part.equal(y[:, 2 * rank : 2 * rank + 2])
     target = [(r + 1) % size for r in range(size)]
     left = (rank - 1) % size
     assert funcol.permute_tensor(x, target, world).equal(x - rank + left)
     z = leaf(rank, 2, 3)
-    (funcol.all_gather_tensor_autograd(z, 0, world).sum() * (rank + 1)).backward()
+    (funcol.all_gather_single_autograd(z, 0, world).sum() * (rank + 1)).backward()
     assert z.grad.eq(sum(range(1, size + 1))).all()
     z = leaf(rank, size, 3)
-    (funcol.reduce_scatter_tensor_autograd(z, "sum", 0, world).sum() * (rank + 1)).backward()
+    (funcol.reduce_scatter_single_autograd(z, "sum", 0, world).sum() * (rank + 1)).backward()
     assert [row[0].item() for row in z.grad] == list(range(1, size + 1))
     z = leaf(rank, size, 3)
     (funcol.all_to_all_single_autograd(z, None, None, world).sum() * (rank + 1)).backward()

@@ -36,6 +36,15 @@ def operations(rank, size):
     return x
 
 
+def sent(rank, size):
+    """Who sends waits for nobody: one has gone on from a gather in which the others wait."""
+    x = torch.ones(300_001 if rank == 1 else 300_000, device=GPU)
+    dist.gather(x, [torch.ones(300_000, device=GPU) for _ in range(size)] if rank == 0 else None)
+    y = torch.ones(1, device=GPU)
+    dist.all_reduce(y)
+    return y
+
+
 def counts(rank, size):
     """One calls a collective more."""
     x = torch.ones(5, device=GPU)

@@ -259,6 +259,18 @@ def test_levels(monkeypatch):
     assert "LOCAL_RANK" in os.environ or dist.distributed_c10d.get_node_local_rank(7) == 7
 
 
+def test_plain_tensors_are_not_copied_in_programs_that_say_torch():
+    code = (
+        "import tritorch; tritorch.as_torch()\n"
+        "import torch, torch.distributed\n"
+        "from tritorch.distributed.backends.staging import Staged\n"
+        "x = torch.ones(4)\n"
+        "print(Staged().write(x)[0] == x.data_ptr())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "True\n"
+
+
 def test_a_timeout_tells_what_others_had_called_there():
     """A sender is done with a gather whose parts do not fit, and has gone on."""
     ring = Ring("0", 0, 3, None)
@@ -267,8 +279,10 @@ def test_a_timeout_tells_what_others_had_called_there():
         recent = [
             (0, "send (float32[5])", "a.py:1"),
             (3, f"gather #3 (float32[{shape}])", "a.py:7"),
+            *more,
         ]
-        return {"rank": rank, "last": "", "waits": True, "kind": "", "recent": [*recent, *more]}
+        said = {"rank": rank, "last": "", "at": recent[-1][0], "waits": True, "kind": ""}
+        return said | {"recent": recent}
 
     later = 4, "all_reduce #4 (float32[1])", "a.py:9"
     ring.failed = {0: place(0, 300), 1: place(1, 299, later), 2: place(2, 300, later)}
@@ -276,5 +290,7 @@ def test_a_timeout_tells_what_others_had_called_there():
         ". #3 was: rank 1: gather #3 (float32[299]), a.py:7; "
         "ranks 0, 2: gather #3 (float32[300]), a.py:7"
     )
+    ring.failed[0] = place(0, 300, later) | {"at": 3}  # its device is behind
+    assert ring.difference().startswith(". #3 was: rank 1: gather #3 (float32[299])")
     ring.failed[1] = place(1, 300, later)  # all called the same: somebody is late
     assert ring.difference() == ""

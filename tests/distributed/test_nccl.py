@@ -51,6 +51,12 @@ def test_mismatches(fault):
             assert f"rank 1: at all_reduce #2 (float32[5]), {place}" in text
 
 
+def test_a_member_that_has_gone_on_from_the_call_that_does_not_fit():
+    for text in told("sent", 3).values():
+        assert ". #2 was: rank 1: gather #2 (float32[300001], root 0), nccl_faults_pr" in text, text
+        assert "; ranks 0, 2: gather #2 (float32[300000], root 0)" in text
+
+
 def test_a_killed_rank():
     for text in told("killed", 3, silent=[2]).values():
         assert "rank 2: silent" in text and "ranks 0, 1: at all_reduce #2" in text

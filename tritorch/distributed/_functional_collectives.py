@@ -1,27 +1,36 @@
 """Collectives that write into no argument: each gives new tensors, which are complete.
 
-A group is a ProcessGroup, its name, ranks, a DeviceMesh of one dim, or a mesh with a dim.
+They call `torch.ops._c10d_functional`, whose operators are records (Note [Collectives as records]
+in `ops/collectives.py`): gradients flow through them, and traces, compiled functions and meta
+tensors know them.  A group is a ProcessGroup, its name, ranks, a DeviceMesh of one dim, or a mesh
+with a dim.
 """
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any
 
-from tritorch.autograd.function import Function
+from tritorch import _C
+from tritorch.autograd import no_grad
+from tritorch.core.gates import GATES
 from tritorch.distributed import collectives as c10d
 from tritorch.distributed.device_mesh import DeviceMesh
 from tritorch.distributed.groups import _resolve_process_group
-from tritorch.distributed.messages import irecv, isend
 from tritorch.distributed.process_group import ProcessGroup
 from tritorch.distributed.reduce_op import ReduceOp
 from tritorch.distributed.world import _get_default_group, _world
-from tritorch.ops.factory import empty
-from tritorch.ops.joining import cat
+from tritorch.ops import collectives as records
+from tritorch.ops.record.overloads import namespace
 
 __all__ = [
-    "all_gather_tensor", "all_gather_tensor_autograd", "all_reduce", "all_reduce_coalesced",
-    "all_to_all_single", "all_to_all_single_autograd", "broadcast", "permute_tensor",
-    "reduce_scatter_tensor", "reduce_scatter_tensor_autograd", "wait_tensor",
+    "all_gather_into_tensor_coalesced", "all_gather_single", "all_gather_single_autograd",
+    "all_gather_single_coalesced", "all_gather_tensor", "all_gather_tensor_autograd", "all_reduce",
+    "all_reduce_coalesced", "all_to_all_single", "all_to_all_single_autograd", "broadcast",
+    "permute_tensor", "reduce_scatter_single", "reduce_scatter_single_autograd",
+    "reduce_scatter_single_coalesced", "reduce_scatter_tensor", "reduce_scatter_tensor_autograd",
+    "reduce_scatter_tensor_coalesced", "wait_tensor",
 ]  # fmt: skip
 
 
@@ -52,173 +61,189 @@ def _resolve_group_name(group: Any, tag: str = "") -> str:
     return str(_world.pg_names[_resolve(group)])
 
 
+# ---- who moves the data --------------------------------------------------------------------------
+
+
 def _op(name: Any) -> Any:
     return ReduceOp.RedOpType[name.upper()] if isinstance(name, str) else name
 
 
+def _moves(move: Any) -> Any:
+    """A function of tensors and a group as one of arrays and the group's name."""
+
+    def run(x: Any, out: Any, *params: Any) -> None:
+        group = _resolve_process_group(params[-1])
+        with no_grad():
+            move(_C.wrap(x).contiguous(), _C.wrap(out), *params[:-1], group)
+
+    return run
+
+
+def _sum_up(x: Any, out: Any, op: str, group: Any) -> None:
+    c10d.all_reduce(out.copy_(x), _op(op), group)
+
+
+def _spread(x: Any, out: Any, src: int, group: Any) -> None:
+    c10d.broadcast(out.copy_(x), group=group, group_src=src)
+
+
+records.MOVERS.update(
+    all_reduce=_moves(_sum_up),
+    broadcast=_moves(_spread),
+    all_gather_into_tensor=_moves(
+        lambda x, out, size, group: c10d.all_gather_single(out, x, group)
+    ),
+    reduce_scatter_tensor=_moves(
+        lambda x, out, op, size, group: c10d.reduce_scatter_single(out, x, _op(op), group)
+    ),
+    all_to_all_single=_moves(
+        lambda x, out, outs, ins, group: c10d.all_to_all_single(out, x, outs, ins, group)
+    ),
+    rank=lambda name: _resolve_process_group(name).rank(),
+)
+
+
+# ---- functions -----------------------------------------------------------------------------------
+
+
+_OPERATORS = namespace("_c10d_functional")
+
+
+def _called(name: str, x: Any, *params: Any, group: Any) -> Any:
+    """An operator's call, and the wait for it; of several tensors, for each."""
+    found = getattr(_OPERATORS, name).default(x, *params, str(_world.pg_names[group]))
+    return [wait_tensor(y) for y in found] if isinstance(found, list) else wait_tensor(found)
+
+
+def _joined(parts: Any, dim: int) -> Any:
+    return GATES["tritorch"]["cat"](parts, dim)  # what a compiled function follows
+
+
+def _word(op: Any) -> str:
+    return str(op if isinstance(op, str) else op.name).lower()
+
+
 def wait_tensor(tensor: Any) -> Any:
     """The tensor: results are complete when a collective has given them."""
-    return tensor
+    return _OPERATORS.wait_tensor.default(tensor)
 
 
 def broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
     """One member's tensor."""
-    out = self.detach().clone()
-    c10d.broadcast(out, group=_resolve(group), group_src=src)
-    return out
+    return _called("broadcast", self, src, group=_resolve(group))
 
 
 def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:
-    """The sum of the members' tensors."""
-    out = self.detach().clone().contiguous()
-    c10d.all_reduce(out, _op(reduceOp), _resolve(group))
-    return out
+    """The sum of the members' tensors; gradients flow through sums and means."""
+    return _called("all_reduce", self, _word(reduceOp), group=_resolve(group))
 
 
 def all_reduce_coalesced(self: list[Any], reduceOp: str, group: Any, tag: str = "") -> list[Any]:
     """The sums of the members' tensors."""
-    return [all_reduce(each, reduceOp, group, tag) for each in self]
+    return _called("all_reduce_coalesced", self, _word(reduceOp), group=_resolve(group))
 
 
-def _gathered(shard: Any, dim: int, group: Any) -> Any:
-    shape = (group.size() * shard.shape[0], *shard.shape[1:])
-    out = empty(shape, dtype=shard.dtype, device=shard.device)
-    c10d.all_gather_single(out, shard.detach().contiguous(), group)
-    return out if dim == 0 else cat(out.chunk(group.size(), 0), dim)
-
-
-def all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
+def all_gather_single(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
     """The members' tensors, one behind the other along a dim."""
-    return _gathered(self, gather_dim, _resolve(group))
+    pg = _resolve(group)
+    out = _called("all_gather_into_tensor", self, pg.size(), group=pg)
+    return out if gather_dim == 0 else _joined(out.chunk(pg.size(), 0), gather_dim)
 
 
-all_gather_single = all_gather_tensor
+def all_gather_single_coalesced(self: list[Any], group: Any, tag: str = "") -> list[Any]:
+    """all_gather_single of several tensors along their first dim."""
+    pg = _resolve(group)
+    return _called("all_gather_into_tensor_coalesced", self, pg.size(), group=pg)
 
 
-def _check_parts(x: Any, dim: int, size: int) -> None:
+def _in_rows(x: Any, dim: int, size: int) -> Any:
+    """A tensor whose parts along a dim lie one behind the other."""
     assert x.shape[dim] % size == 0, (
         f"input dimension {dim} ({x.shape[dim]} must be a multiple of group_size {size}"
     )
+    return x if dim == 0 else _joined(x.chunk(size, dim), 0)
 
 
-def _scattered(x: Any, op: Any, dim: int, group: Any) -> Any:
-    _check_parts(x, dim, group.size())
-    if dim != 0:
-        x = cat(x.chunk(group.size(), dim), 0)
-    shape = (x.shape[0] // group.size(), *x.shape[1:])
-    out = empty(shape, dtype=x.dtype, device=x.device)
-    c10d.reduce_scatter_single(out, x.detach().contiguous(), op, group)
-    return out
-
-
-def reduce_scatter_tensor(
+def reduce_scatter_single(
     self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = ""
 ) -> Any:
     """This member's part, along a dim, of the sum of the members' tensors."""
-    return _scattered(self, _op(reduceOp), scatter_dim, _resolve(group))
+    pg = _resolve(group)
+    x = _in_rows(self, scatter_dim, pg.size())
+    return _called("reduce_scatter_tensor", x, _word(reduceOp), pg.size(), group=pg)
 
 
-reduce_scatter_single = reduce_scatter_tensor
-
-
-def all_gather_into_tensor_coalesced(self: list[Any], group: Any, tag: str = "") -> list[Any]:
-    """all_gather_tensor of several tensors along their first dim."""
-    return [all_gather_tensor(each, 0, group, tag) for each in self]
-
-
-def reduce_scatter_tensor_coalesced(
+def reduce_scatter_single_coalesced(
     inputs: list[Any], reduceOp: str, scatter_dim: list[int], group: Any, tag: str = ""
 ) -> list[Any]:
-    """reduce_scatter_tensor of several tensors."""
-    return [
-        reduce_scatter_tensor(each, reduceOp, dim, group, tag)
-        for each, dim in zip(inputs, scatter_dim, strict=True)
-    ]
-
-
-def _exchanged(x: Any, out_sizes: Any, in_sizes: Any, group: Any) -> Any:
-    rows = x.shape[0] if out_sizes is None else sum(out_sizes)
-    out = empty((rows, *x.shape[1:]), dtype=x.dtype, device=x.device)
-    c10d.all_to_all_single(out, x.detach().contiguous(), out_sizes, in_sizes, group)
-    return out
+    """reduce_scatter_single of several tensors."""
+    pg = _resolve(group)
+    given = [_in_rows(x, dim, pg.size()) for x, dim in zip(inputs, scatter_dim, strict=True)]
+    word = _word(reduceOp)
+    return _called("reduce_scatter_tensor_coalesced", given, word, pg.size(), group=pg)
 
 
 def all_to_all_single(
     self: Any, output_split_sizes: Any, input_split_sizes: Any, group: Any, tag: str = ""
 ) -> Any:
     """Rows of each member."""
-    return _exchanged(self, output_split_sizes, input_split_sizes, _resolve(group))
+    pg = _resolve(group)
+    size, rows = pg.size(), self.shape[0]
+    if (output_split_sizes is None or input_split_sizes is None) and rows % size:
+        raise ValueError(f"all_to_all_single: {rows} rows are not for {size} ranks alike")
+    outs, ins = (
+        tuple(sizes) if sizes is not None else (rows // size,) * size
+        for sizes in (output_split_sizes, input_split_sizes)
+    )
+    return _called("all_to_all_single", self, outs, ins, group=pg)
 
 
 def permute_tensor(self: Any, src_dst: list[int], group: Any, tag: str = "") -> Any:
     """The tensor of the member that sends to this one: member i sends to src_dst[i]."""
     pg = _resolve(group)
-    rank = pg.rank()
-    target, source = src_dst[rank], src_dst.index(rank)
-    out = empty(self.shape, dtype=self.dtype, device=self.device)
-    if target == rank:
-        return out.copy_(self.detach())
-    works = [
-        isend(self.detach().contiguous(), group=pg, group_dst=target),
-        irecv(out, group=pg, group_src=source),
-    ]
-    for work in works:
-        work.wait()
-    return out
+    target, source = src_dst[pg.rank()], src_dst.index(pg.rank())
+    ins, outs = (
+        [self.numel() if rank == other else 0 for rank in range(pg.size())]
+        for other in (target, source)
+    )
+    return all_to_all_single(self.reshape(-1), outs, ins, pg).reshape(self.shape)
 
 
-class _AllGather(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any, dim: int, group: Any) -> Any:
-        ctx.dim, ctx.group = dim, group
-        return _gathered(x, dim, group)
+# ---- other names ---------------------------------------------------------------------------------
 
-    @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        return _scattered(grad, ReduceOp.SUM, ctx.dim, ctx.group), None, None
+# From when gradients had functions of their own.
+all_gather_single_autograd = all_gather_single
+reduce_scatter_single_autograd = reduce_scatter_single
+all_to_all_single_autograd = all_to_all_single
 
 
-class _ReduceScatter(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any, op: Any, dim: int, group: Any) -> Any:
-        ctx.dim, ctx.group, ctx.mean = dim, group, op is ReduceOp.AVG
-        return _scattered(x, op, dim, group)
+def _deprecated(name: str, function: Any) -> Any:
+    """A function under a former name; a compiled function does not say so each time."""
 
-    @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        grad = _gathered(grad, ctx.dim, ctx.group)
-        return grad / ctx.group.size() if ctx.mean else grad, None, None, None
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if _C.current_region() is None:
+            warnings.warn(
+                f"`{__name__}.{name}` is deprecated. Please use "
+                f"`{__name__}.{function.__name__}` instead.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        return function(*args, **kwargs)
 
-
-class _AllToAll(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any, out_sizes: Any, in_sizes: Any, group: Any) -> Any:
-        ctx.sizes, ctx.group = (in_sizes, out_sizes), group
-        return _exchanged(x, out_sizes, in_sizes, group)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        out_sizes, in_sizes = ctx.sizes
-        return _exchanged(grad, out_sizes, in_sizes, ctx.group), None, None, None
+    called.__name__ = called.__qualname__ = name
+    return called
 
 
-def all_gather_tensor_autograd(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
-    """all_gather_tensor through which gradients flow."""
-    return _AllGather.apply(self, gather_dim, _resolve(group))
-
-
-def reduce_scatter_tensor_autograd(
-    self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = ""
-) -> Any:
-    """reduce_scatter_tensor through which gradients flow, for sums and means."""
-    op = _op(reduceOp)
-    if op not in (ReduceOp.SUM, ReduceOp.AVG):
-        raise RuntimeError(f"reduce_scatter has gradients for sum and avg, not for {reduceOp}")
-    return _ReduceScatter.apply(self, op, scatter_dim, _resolve(group))
-
-
-def all_to_all_single_autograd(
-    self: Any, output_split_sizes: Any, input_split_sizes: Any, group: Any, tag: str = ""
-) -> Any:
-    """all_to_all_single through which gradients flow."""
-    return _AllToAll.apply(self, output_split_sizes, input_split_sizes, _resolve(group))
+all_gather_tensor = _deprecated("all_gather_tensor", all_gather_single)
+all_gather_tensor_autograd = _deprecated("all_gather_tensor_autograd", all_gather_single)
+all_gather_into_tensor_coalesced = _deprecated(
+    "all_gather_into_tensor_coalesced", all_gather_single_coalesced
+)
+reduce_scatter_tensor = _deprecated("reduce_scatter_tensor", reduce_scatter_single)
+reduce_scatter_tensor_autograd = _deprecated(
+    "reduce_scatter_tensor_autograd", reduce_scatter_single
+)
+reduce_scatter_tensor_coalesced = _deprecated(
+    "reduce_scatter_tensor_coalesced", reduce_scatter_single_coalesced
+)

@@ -56,5 +56,6 @@ def supports_complex(reduceOp: Any) -> bool:
 
 
 def _check_complex(name: str, tensors: list[Any], op: Any) -> None:
-    if any(tensor.is_complex() for tensor in tensors) and not supports_complex(op):
-        raise ValueError(f"{name} does not support {op} on complex tensors")
+    for tensor in tensors:
+        if tensor.dtype.is_complex and not supports_complex(op):
+            raise ValueError(f"{name} does not support {op} on complex tensors")

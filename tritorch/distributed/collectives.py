@@ -13,6 +13,8 @@ from typing import Any
 
 from tritorch import overrides
 from tritorch.core.device import device as Device
+from tritorch.core.gates import modes
+from tritorch.core.tensor import Tensor
 from tritorch.distributed.backend_names import Backend
 from tritorch.distributed.checks import (
     _check_complex,
@@ -61,6 +63,8 @@ def collective(position: int = 0) -> Callable[[Callable[..., Any]], Callable[...
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
             given = args[position] if len(args) > position else kwargs.get(name)
+            if type(given) is Tensor and not (modes.stack or modes.skip_one):
+                return function(*args, **kwargs)
             relevant = _tensors(given)
             if overrides.has_torch_function(relevant):
                 return overrides.handle_torch_function(called, relevant, *args, **kwargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import os
 from datetime import timedelta
 
@@ -52,6 +53,7 @@ def set_debug_level_from_env() -> None:
     set_debug_level(DebugLevel[name])
 
 
+@functools.lru_cache(256)
 def milliseconds(timeout: timedelta) -> int:
     """A timeout as the native half takes it."""
     return max(0, min(int(timeout.total_seconds() * 1000), 2**31 - 1))

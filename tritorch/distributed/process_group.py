@@ -7,11 +7,13 @@ has PyTorch's methods instead, gets the call as it came.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from tritorch import _C
 from tritorch.core import profiling
 from tritorch.core.device import device as Device
 from tritorch.core.profiling import events
@@ -90,6 +92,19 @@ def _event(backend: Backend, what: str, calls: Sequence[Call]) -> Any:
     tensors = [each for call in calls for each in call.inputs or call.outputs]
     shown = tuple(view_as_real(each) if each.is_complex() else each for each in tensors)
     return events.begin(profiling.WORK, f"{backend.name()}:{what}", -1, shown)
+
+
+def _at_once(what: str) -> Any:
+    """Inside, what a compiled function calls is done now, after all that waits in it: there may be
+    collectives among that, and the other members do not know which calls wait here."""
+    if _C.current_region() is None:
+        return _PLAIN
+    from tritorch._following.regions import at_once
+
+    return at_once(what)
+
+
+_PLAIN = contextlib.nullcontext()
 
 
 class ProcessGroup:
@@ -222,15 +237,19 @@ class ProcessGroup:
         call = calls[0]
         backend = self._of(call.outputs or call.inputs)
         if not isinstance(backend, Backend):
-            return getattr(backend, method)(*arguments, opts)
+            with _at_once(method):
+                return getattr(backend, method)(*arguments, opts)
         event = _event(backend, call.kind, calls) if events.enabled() else None
-        works = []
         for each in calls:
             # The default of the options is none of the caller's.
             if opts.timeout != type(opts).timeout:
                 each.timeout = opts.timeout
             each.wait = not opts.asyncOp and self._coalescing is None
-            works.append(backend.run(each))
+        if _C.current_region() is None:
+            works = [backend.run(each) for each in calls]
+        else:
+            with _at_once(call.kind):
+                works = [backend.run(each) for each in calls]
         work = works[0] if len(works) == 1 else WorkList(works)
         if event is not None:
             work._once_over(lambda: events.end(event))
@@ -251,13 +270,13 @@ class ProcessGroup:
         if tensors and tensors[0].is_sparse and isinstance(self._of(tensors), Backend):
             return WorkList([all_reduce_sparse(self, each, opts) for each in tensors])
         op, factor = as_type(opts.reduceOp)
-        calls = [Call("all_reduce", [each], [each], op, factor) for each in tensors]
+        calls = [Call("all_reduce", own := [each], own, op, factor) for each in tensors]
         return self._run("allreduce", (tensors,), opts, *calls)
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
         opts = _reducing(opts, AllreduceOptions)
         op, factor = as_type(opts.reduceOp)
-        calls = [Call("all_reduce", [each], [each], op, factor) for each in tensors]
+        calls = [Call("all_reduce", own := [each], own, op, factor) for each in tensors]
         return self._run("allreduce_coalesced", (tensors,), opts, *calls)
 
     def reduce(self, tensors: Any, opts: Any = None, op: Any = None, timeout: Any = None) -> Work:
@@ -390,33 +409,38 @@ class ProcessGroup:
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         timeout = default_pg_timeout if timeout is None else timeout
-        monitored(self._any(), timeout, wait_all_ranks)
+        with _at_once("monitored_barrier"):
+            monitored(self._any(), timeout, wait_all_ranks)
 
     # -- messages -------------------------------------------------------------------------------
 
     def send(self, tensors: list[Any], dstRank: int, tag: int) -> Work:
         backend = self._of(tensors)
         if not isinstance(backend, Backend):
-            return backend.send(tensors, dstRank, tag)
+            with _at_once("send"):
+                return backend.send(tensors, dstRank, tag)
         return self._message("send", backend.send, tensors[0], dstRank, tag)
 
     def recv(self, tensors: list[Any], srcRank: int, tag: int) -> Work:
         backend = self._of(tensors)
         if not isinstance(backend, Backend):
-            return backend.recv(tensors, srcRank, tag)
+            with _at_once("recv"):
+                return backend.recv(tensors, srcRank, tag)
         return self._message("recv", backend.receive, tensors[0], srcRank, tag)
 
     def recv_anysource(self, tensors: list[Any], tag: int) -> Work:
         backend = self._of(tensors)
         if not isinstance(backend, Backend):
-            return backend.recv_anysource(tensors, tag)
+            with _at_once("recv_anysource"):
+                return backend.recv_anysource(tensors, tag)
         return self._message("recvAnySource", backend.receive, tensors[0], None, tag)
 
     def _message(self, what: str, begin: Any, tensor: Any, peer: int | None, tag: int) -> Work:
         event = None
         if events.enabled():
             event = _event(begin.__self__, what, [Call(what, [tensor], [])])
-        work = begin(tensor, peer, tag)
+        with _at_once(what):
+            work = begin(tensor, peer, tag)
         if event is not None:
             work._once_over(lambda: events.end(event))
         if self._coalescing is not None:

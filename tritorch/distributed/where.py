@@ -30,8 +30,7 @@ from tritorch.distributed.stores import Store
 __all__ = ["Record", "Ring", "Watchdog", "named"]
 
 _PACKAGE = str(Path(__file__).parent.parent)
-_KEPT = 64
-_TOLD = 8  # of them to others, when something fails
+_KEPT = 64  # calls, which others are told when something fails
 _ROOTED = {"broadcast", "reduce", "gather", "scatter"}
 # How long a failing member waits for what the others have to say.
 _PATIENCE = 2.0
@@ -60,7 +59,7 @@ class Record:
         name = _names.get()
         self.how = how
         self.sequence, self.what = sequence, f"{what} [{name}]" if name else what
-        self.tensors = [(tuple(t.shape), t.dtype.name) for t in tensors[:2]]
+        self.tensors = [(t.shape, t.dtype) for t in tensors[:2]]
         frame = sys._getframe(2)
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             frame = frame.f_back
@@ -68,9 +67,10 @@ class Record:
 
     def call(self) -> str:
         """What was called, without the line."""
-        tensors = ", ".join([f"{kind}{list(shape)}" for shape, kind in self.tensors] + [*self.how])
+        tensors = [f"{kind.name}{list(shape)}" for shape, kind in self.tensors]
+        given = ", ".join([*tensors, *self.how])
         number = f" #{self.sequence}" if self.sequence else ""
-        return f"{self.what}{number}{f' ({tensors})' if tensors else ''}"
+        return f"{self.what}{number}{f' ({given})' if given else ''}"
 
     def line_of_program(self) -> str:
         """The file's name and the line."""
@@ -109,11 +109,10 @@ class Ring:
         """Where this member is, and was, for others."""
         last = self.records[-1].describe() if self.records else ""
         recent = [
-            (each.sequence, each.call(), each.line_of_program())
-            for each in list(self.records)[-_TOLD:]
+            (each.sequence, each.call(), each.line_of_program()) for each in list(self.records)
         ]
-        return {"rank": self.rank, "last": last, "waits": waits, "kind": self.kind,
-                "recent": recent}  # fmt: skip
+        return {"rank": self.rank, "last": last, "at": self.sequence, "waits": waits,
+                "kind": self.kind, "recent": recent}  # fmt: skip
 
     def publish(self, waits: bool) -> None:
         """Says it to the others, once."""
@@ -174,8 +173,8 @@ class Ring:
             for sequence, call, line in said.get("recent", ()):
                 if sequence:  # no message
                     calls.setdefault(sequence, {})[rank] = call, line
-        last_of = {rank: number for number, by in sorted(calls.items()) for rank in by}
-        for sequence in sorted(calls) if known else [min(last_of.values())] if calls else []:
+        waited_in = min((said["at"] for said in found.values() if said["at"]), default=0)
+        for sequence in sorted(calls) if known else [waited_in] if waited_in in calls else []:
             places: dict[str, list[int]] = {}
             for rank, (call, line) in sorted(calls[sequence].items()):
                 places.setdefault(f"{call}, {line}", []).append(self.ranks[rank])

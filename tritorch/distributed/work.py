@@ -80,21 +80,28 @@ class TaskWork(Work):
         self._explain = explain
         self._error: BaseException | None = None
         self._settled = False
-        self._lock = locks.lock()
+        self._lock: Any = None
         if finish is not None:  # whoever looks at the tensors without `wait` finds them written
+            self._lock = locks.lock()
             task.then(self._settle)
 
     def _settle(self) -> None:
+        if self._lock is None:  # nothing is done that may not be done twice
+            self._settle_now()
+            return
         with self._lock:
-            if self._settled:
-                return
-            failure = self._task.failure
-            if failure is not None:
-                self._error = self._explain(failure)
-            elif self._finish is not None:
-                self._finish()
-            self._held = None
-            self._settled = True
+            self._settle_now()
+
+    def _settle_now(self) -> None:
+        if self._settled:
+            return
+        failure = self._task.failure
+        if failure is not None:
+            self._error = self._explain(failure)
+        elif self._finish is not None:
+            self._finish()
+        self._held = None
+        self._settled = True
 
     def is_completed(self) -> bool:
         if self._task.done and not self._settled:

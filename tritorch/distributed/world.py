@@ -55,15 +55,13 @@ class _CurrentWorld:
         object.__setattr__(self, "_shared", World())
         object.__setattr__(self, "_worlds", None)
 
-    def _now(self) -> World:
-        worlds = self._worlds
-        return self._shared if worlds is None else worlds.own
-
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._now(), name)
+        worlds = self._worlds
+        return getattr(self._shared if worlds is None else worlds.own, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._now(), name, value)
+        worlds = self._worlds
+        setattr(self._shared if worlds is None else worlds.own, name, value)
 
 
 _world: Any = _CurrentWorld()

@@ -137,12 +137,15 @@ class ProcessGroupGloo(Backend):
         tensors = call.inputs or call.outputs
         dtype = tensors[0].dtype if tensors else None
         code = 1 if dtype is None or dtype.code >= _NATIVE else dtype.code
-        if kind in _REDUCING:
+        outputs = [staged.write(tensor) for tensor in call.outputs]
+        if kind in _REDUCING and (call.op, dtype) not in _checked:
             _check_op(call, dtype)
+        if call.op is RedOpType.PREMUL_SUM:
             inputs = [staged.read(_multiplied(tensor, call)) for tensor in call.inputs]
+        elif call.inputs is call.outputs:
+            inputs = outputs
         else:
             inputs = [staged.read(tensor) for tensor in call.inputs]
-        outputs = [staged.write(tensor) for tensor in call.outputs]
         sequence = self.ring.add(call)
         limit = self.options._timeout if call.timeout is None else call.timeout
         task = self._group.submit(
@@ -204,10 +207,14 @@ def _check_op(call: Call, dtype: Any) -> None:
         raise RuntimeError(f"Invalid scalar type {dtype}: gloo computes no {call.kind} of it")
     if reason := _native.refuses(_OPS[call.op], dtype.code):
         raise RuntimeError(f"Cannot use ReduceOp.{call.op.name} with {dtype}: {reason}")
+    _checked.add((call.op, dtype))
 
 
 def _multiplied(tensor: Any, call: Call) -> Any:
     return tensor if call.op is not RedOpType.PREMUL_SUM else tensor.detach() * call.factor
+
+
+_checked: set[tuple[RedOpType, Any]] = set()  # operations with dtypes that may be computed
 
 
 for _class in (ProcessGroupGloo,):

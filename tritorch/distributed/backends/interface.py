@@ -23,7 +23,8 @@ class Call:
 
     kind: "broadcast", "all_reduce", "reduce", "all_gather", "gather", "scatter", "reduce_scatter",
     "all_to_all" or "barrier".  inputs, outputs: tensors, one for each member where there are
-    several (the table in src/distributed/operation.h).  wait: the caller waits at once.
+    several (the table in src/distributed/operation.h); one list for both, where a tensor is read
+    and written.  wait: the caller waits at once.
     """
 
     kind: str

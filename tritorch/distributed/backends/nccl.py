@@ -85,7 +85,10 @@ class _Ring(Ring):
 
     def place(self, waits: bool) -> dict[str, Any]:
         works, found = list(self.works), super().place(False)
-        return found | {"last": works[0].record.describe(), "waits": True} if works else found
+        if not works:
+            return found
+        record = works[0].record
+        return found | {"last": record.describe(), "at": record.sequence, "waits": True}
 
 
 class NcclWork(Work):
@@ -401,7 +404,7 @@ class ProcessGroupNCCL(Backend):
         if self._size > 1:
             with contextlib.suppress(RuntimeError):
                 self._store.set("nccl/failed", "1")
-        error = DistBackendError(f"{what}. {self.ring.report()}")
+        error = DistBackendError(f"{what}. {self.ring.report()}{self.ring.difference()}")
         self._failed = error
         for work in list(self.ring.works):
             work.failed = error

@@ -16,7 +16,7 @@ _TYPES = {
     "int8": 0, "uint8": 1, "bool": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5,
     "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9,
 }  # fmt: skip
-BYTES = 1  # what only moves is bytes
+BYTES = 1
 _OPS = {
     RedOpType.SUM: 0, RedOpType.PREMUL_SUM: 0, RedOpType.PRODUCT: 1, RedOpType.MAX: 2,
     RedOpType.MIN: 3, RedOpType.AVG: 4,
@@ -54,6 +54,13 @@ def _bytes(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
+def _moved(tensor: Any) -> tuple[int, int]:
+    """The count and type of what only moves: its own type, by which the simulated device tells that
+    members differ; bytes where NCCL has none."""
+    number = _TYPES.get(tensor.dtype.name, BYTES)
+    return (_bytes(tensor) if number == BYTES else int(tensor.numel())), number
+
+
 def _together(tensors: Sequence[Any]) -> bool:
     """Whether tensors of one size lie one after the other."""
     size = _bytes(tensors[0])
@@ -86,7 +93,7 @@ def launch(
     kind, root = call.kind, call.root
     if kind == "broadcast":
         data = written(call.outputs[0])
-        comm.broadcast(data.data_ptr(), _bytes(data), BYTES, root, stream)
+        comm.broadcast(data.data_ptr(), *_moved(data), root, stream)
     elif kind in ("all_reduce", "reduce"):
         number, op = type_of(call)
         source, to = read(call.inputs[0]), written(call.outputs[0])
@@ -103,13 +110,11 @@ def launch(
             _gather_unlike(comm, source, [written(each) for each in call.outputs], rank, stream)
         elif _together(call.outputs):
             held.extend(call.outputs)
-            comm.all_gather(
-                source.data_ptr(), call.outputs[0].data_ptr(), _bytes(source), BYTES, stream
-            )
+            comm.all_gather(source.data_ptr(), call.outputs[0].data_ptr(), *_moved(source), stream)
         else:
             flat = source.new_empty((size, *source.shape))
             held.append(flat)
-            comm.all_gather(source.data_ptr(), flat.data_ptr(), _bytes(source), BYTES, stream)
+            comm.all_gather(source.data_ptr(), flat.data_ptr(), *_moved(source), stream)
             copies.extend((each.detach(), flat[i]) for i, each in enumerate(call.outputs))
     elif kind == "reduce_scatter":
         number, op = type_of(call)
@@ -154,10 +159,10 @@ def _exchange(
     try:
         for peer, each in sends:
             if each.numel():
-                comm.send(each.data_ptr(), _bytes(each), BYTES, peer, stream)
+                comm.send(each.data_ptr(), *_moved(each), peer, stream)
         for peer, each in gets:
             if each.numel():
-                comm.receive(each.data_ptr(), _bytes(each), BYTES, peer, stream)
+                comm.receive(each.data_ptr(), *_moved(each), peer, stream)
     finally:
         _native.group_end()
 
@@ -168,6 +173,6 @@ def _gather_unlike(comm: Any, source: Any, outputs: list[Any], rank: int, stream
     _native.group_start()
     try:
         for root, each in enumerate(outputs):
-            comm.broadcast(each.data_ptr(), _bytes(each), BYTES, root, stream)
+            comm.broadcast(each.data_ptr(), *_moved(each), root, stream)
     finally:
         _native.group_end()

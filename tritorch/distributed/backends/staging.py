@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritorch.autograd import no_grad
+from tritorch.core.layout import strided
 from tritorch.core.tensor import Tensor
 
 __all__ = ["Staged"]
 
 
 def _plain(tensor: Tensor) -> bool:
-    return tensor.is_cpu and tensor.layout.__str__() == "tritorch.strided" and (
-        tensor.is_contiguous()
-    )  # fmt: skip
+    return tensor.is_cpu and tensor.layout is strided and tensor.is_contiguous()
 
 
 class Staged:
@@ -35,7 +34,7 @@ class Staged:
             with no_grad():
                 tensor = tensor.detach().cpu().contiguous()
         self.held.append(tensor)
-        return tensor.data_ptr(), tensor.numel() * tensor.element_size()
+        return tensor.data_ptr(), tensor.nbytes
 
     def write(self, tensor: Tensor, keep: bool = False) -> tuple[int, int]:
         """The buffer of a tensor that is written; keep: it has the tensor's values first."""
@@ -47,7 +46,7 @@ class Staged:
                     plain = plain.clone()
             self._written.append((tensor, plain))
         self.held.append(plain)
-        return plain.data_ptr(), plain.numel() * plain.element_size()
+        return plain.data_ptr(), plain.nbytes
 
     @property
     def finish(self) -> Callable[[], None] | None:
