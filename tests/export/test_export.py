@@ -258,7 +258,129 @@ def test_modules_come_back_with_their_names():
     made = torch.export.unflatten(export(module, (x,)))
     assert torch.allclose(made(x), module(x))
     assert list(made.state_dict()) == list(module.state_dict())
-    assert {"a", "a.0", "a.1", "b", "a@1"} <= {name for name, _ in made.named_modules()}
+    assert [name for name, _ in made.named_modules()] == ["", "a", "a.0", "a.1", "b"]
+    assert torch.allclose(made.b(x), module.b(x))  # its state is its own
+
+
+class Scaled(torch.nn.Module):
+    """What it is given and gives is nested; it computes something else the second time."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x, factors, scale=1.0):
+        return {"scaled": self.linear(x) * factors["used"], "rest": (x + scale, 3)}
+
+
+class Other(torch.nn.Module):
+    """What may stand in its place."""
+
+    def forward(self, x, factors, scale=1.0):
+        return {"scaled": x * factors["unused"] * scale, "rest": (x - factors["used"], 3)}
+
+
+class Calling(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Scaled()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        first = self.inner(x, {"used": x + 1, "unused": x * 2}, scale=2.0)
+        self.calls.add_(1)
+        scaled = first["scaled"].relu_()
+        second = self.inner(scaled, {"used": first["rest"][0], "unused": x.shape[0] * x}, scale=3.0)
+        return second["scaled"] + second["rest"][0] * self.calls
+
+
+def through_a_file(program):
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    return torch.export.load(file)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda program: program,
+        lambda program: program.run_decompositions({}),
+        lambda program: program.run_decompositions(),
+        lambda program: through_a_file(program.run_decompositions()),
+    ],
+    ids=["exported", "functional", "core", "file"],
+)
+@pytest.mark.parametrize("shapes", [None, ({0: Dim("batch", min=2)},)], ids=["fixed", "open"])
+def test_modules_may_be_replaced_where_their_signature_is_kept(step, shapes):
+    module, x = Calling(), torch.randn(3, 4)
+    program = step(export(
+        module, (x,), dynamic_shapes=shapes, preserve_module_call_signature=("inner",)
+    ))  # fmt: skip
+    entries = {entry.fqn: entry.signature for entry in program.module_call_graph}
+    assert entries["inner.linear"] is None
+    first, second = entries["inner"], entries["inner@1"]
+    assert [type(x).__name__ for x in first.inputs] == [*["TensorArgument"] * 3, "ConstantArgument"]
+    assert first.inputs[3].value == 2.0 and second.inputs[3].value == 3.0
+    assert first.out_spec.context == ["scaled", "rest"] and first.in_spec == second.in_spec
+
+    made = torch.export.unflatten(program)
+    x = torch.randn(3 if shapes is None else 7, 4)
+
+    def equal():
+        found = []
+        for each in (made, module):
+            each.calls.fill_(1)  # which may be one tensor
+            found.append(each(x))
+        return torch.allclose(*found)
+
+    assert equal()
+    with pytest.raises(RuntimeError):
+        made(torch.randn(3, 5))
+    assert equal()  # a call that has failed leaves nothing behind
+    made.inner = module.inner = Other()
+    assert equal()
+
+
+def test_a_signature_that_does_not_say_all_is_told():
+    class Hidden(torch.nn.Module):
+        def forward(self, x):
+            self.kept = x * 2
+            return x + 1
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.hidden = Hidden()
+
+        def forward(self, x):
+            return self.hidden(x) + self.hidden.kept
+
+    x = torch.randn(2)
+    program = export(Outer(), (x,), preserve_module_call_signature=("hidden",))
+    with pytest.warns(UserWarning, match="signature of hidden cannot be preserved"):
+        made = torch.export.unflatten(program)
+    assert torch.equal(made(x), x + 1 + x * 2)
+    with pytest.raises(AttributeError, match="no module 'missing'"):
+        export(Outer(), (x,), preserve_module_call_signature=("missing",))
+
+
+def test_state_of_another_module_is_shared():
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+            self.second.weight = self.first.weight
+
+        def forward(self, x):
+            return self.second(self.first(x))
+
+    module, x = Tied(), torch.randn(2, 4)
+    made = torch.export.unflatten(export(module, (x,)))
+    assert torch.allclose(made(x), module(x))
+    with torch.no_grad():
+        made.first.weight.mul_(2)
+    assert torch.allclose(made(x), module(x))  # the program's state is the module's
 
 
 def test_a_draft_tells_what_kept_export_from_it():
@@ -306,9 +428,3 @@ def test_a_file_is_of_torchs_schema(program):
     weights = json.loads(read["data/weights/model_weights_config.json"])["config"]
     assert weights["lin.weight"]["path_name"] == "weight_0"
     assert len(read["data/weights/weight_0"]) == 4 * 8 * 4
-
-
-def test_what_unflatten_cannot_keep_is_told():
-    module = torch.nn.Sequential(torch.nn.Linear(2, 2))
-    with pytest.warns(UserWarning, match="signature has no effect yet.* 0 the"):
-        torch.export.export(module, (torch.ones(1, 2),), preserve_module_call_signature=("0",))

@@ -1,5 +1,7 @@
-"""Operators of functions: `cond`, `while_loop` and `map` run graphs, and are nodes of graphs."""
+"""Operators of functions: they run as they are, and are nodes where a program is traced."""
 
+from tritorch._higher_order_ops.associative_scan import associative_scan
 from tritorch._higher_order_ops.control import cond, map, while_loop
+from tritorch._higher_order_ops.scan import scan
 
-__all__ = ["cond", "map", "while_loop"]
+__all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]

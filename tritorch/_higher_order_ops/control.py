@@ -15,7 +15,7 @@ from tritorch.ops.control import cond as plain_cond
 from tritorch.utils._pytree import tree_flatten, tree_unflatten
 
 
-def _recorder() -> Any:
+def recorder() -> Any:
     """What records operators of functions, of the program that is traced."""
     return next((m for m in reversed(entered.modes) if hasattr(m, "of_functions")), None)
 
@@ -24,7 +24,7 @@ def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()
 ) -> Any:
     """true_fn(*operands) or false_fn(*operands), by a bool or a tensor with one element."""
-    mode = _recorder()
+    mode = recorder()
     if mode is None or not isinstance(pred, (Tensor, SymBool)):
         return plain_cond(pred, true_fn, false_fn, operands)
     if isinstance(pred, Tensor) and pred.numel() != 1:
@@ -51,7 +51,7 @@ def while_loop(
     additional_inputs: Any = (),
 ) -> Any:  # fmt: skip
     """body_fn again and again on what it gave before, while cond_fn of that holds."""
-    mode = _recorder()
+    mode = recorder()
     if mode is None:
         while cond_fn(*carried_inputs, *additional_inputs):
             carried_inputs = body_fn(*carried_inputs, *additional_inputs)
@@ -80,7 +80,7 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
     """f of each row of xs, and of args as they are; the results stacked."""
     leaves, spec = tree_flatten(xs)
     count = leaves[0].shape[0] if leaves else 0
-    mode = _recorder()
+    mode = recorder()
     if mode is None:
         rows = [f(tree_unflatten([x[i] for x in leaves], spec), *args) for i in range(count)]
         flat = [tree_flatten(row) for row in rows]
@@ -100,6 +100,6 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
         rows = [x.select(0, 0) for x in leaves]
     out, trees = mode.of_functions(
         OPERATORS["map_impl"], {"body_graph": called}, [*rows, *rest], [*leaves, *rest], arguments,
-        0, lambda x: x.unsqueeze(0).expand(count, *x.shape).clone(),
+        0, lambda found: [x.unsqueeze(0).expand(count, *x.shape).clone() for x in found],
     )  # fmt: skip
     return tree_unflatten(out, trees[0])

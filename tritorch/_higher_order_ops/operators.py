@@ -67,10 +67,20 @@ def _map(body_graph: Any, xs: Any, pos_args: Any = ()) -> Any:
     )
 
 
+def _scan(combine_graph: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
+    carry, rows = tuple(init), []
+    for row in zip(*(x.unbind(0) for x in xs), strict=True):
+        found = tuple(combine_graph(*carry, *row, *additional_inputs))
+        carry = found[: len(carry)]
+        rows.append(found[len(carry) :])
+    return (*carry, *(PUBLIC["stack"](list(each)) for each in zip(*rows)))
+
+
 OPERATORS = {
     "cond": HigherOrderOperator("cond", _cond),
     "while_loop": HigherOrderOperator("while_loop", _while_loop),
     "map_impl": HigherOrderOperator("map_impl", _map),
+    "scan": HigherOrderOperator("scan", _scan),
 }
 for _name, _operator in OPERATORS.items():
     setattr(namespace("higher_order"), _name, _operator)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import typing
 from typing import Any
 
@@ -91,6 +93,46 @@ def compile(gm: Any, example_inputs: Any = None, options: dict[str, Any] | None 
 
     check_options(options or {})
     return inductor(gm, example_inputs, options=options)
+
+
+def aoti_compile_and_package(
+    exported_program: Any,
+    _deprecated_unused_args: Any = None,
+    _deprecated_unused_kwargs: Any = None,
+    *,
+    package_path: Any = None,
+    inductor_configs: dict[str, Any] | None = None,
+) -> Any:
+    """Writes a package of an exported program, which `aoti_load_package` reads, in tritorch's own
+    format; its path."""
+    from tritorch._ahead.packaging import save_package
+
+    if not hasattr(exported_program, "graph_signature"):
+        raise ValueError("Only ExportedProgram is supported")
+    if exported_program.example_inputs is None:
+        raise RuntimeError(
+            "exported_program.example_inputs is required to be set in order for AOTInductor "
+            "compilation."
+        )
+    is_path = isinstance(package_path, (str, os.PathLike))
+    if is_path and not os.fspath(package_path).endswith(".pt2"):
+        raise AssertionError(
+            f"Expect package path to be a file ending in .pt2, is None, or is a buffer. Instead "
+            f"got {package_path}"
+        )
+    check_options(inductor_configs or {})
+    if package_path is None:
+        handle, package_path = tempfile.mkstemp(".pt2")
+        os.close(handle)
+    save_package(exported_program, package_path)
+    return package_path
+
+
+def aoti_load_package(path: Any, run_single_threaded: bool = False, device_index: int = -1) -> Any:
+    """The model of a package; device_index: of a GPU, where that is not the current one."""
+    from tritorch._inductor.package import load_package
+
+    return load_package(path, "model", run_single_threaded, device_index=device_index)
 
 
 def cudagraph_mark_step_begin() -> None:

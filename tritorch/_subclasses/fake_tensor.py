@@ -22,6 +22,7 @@ from typing import Any
 from tritorch import _C
 from tritorch._trees.walk import tree_map
 from tritorch.core import arrays, gates, layout
+from tritorch.core.batched import innermost
 from tritorch.core.device import PretendedDevice, device as Device, pretence, pretending
 from tritorch.core.dispatching import without_modes
 from tritorch.core.dtype import bool_
@@ -292,11 +293,10 @@ class FakeTensorMode(TorchFunctionMode):
             nonlocal real
             if not isinstance(value, Tensor):
                 return value
-            if mode_of(value._array) not in (None, self):
-                raise AssertionError(
-                    f"Mixing fake modes NYI: {mode_of(value._array)} is not {self}"
-                )
-            if type(value._array) is not MetaArray:
+            array = innermost(value._array)
+            if mode_of(array) not in (None, self):
+                raise AssertionError(f"Mixing fake modes NYI: {mode_of(array)} is not {self}")
+            if type(array) is not MetaArray:
                 real = True
                 return self.from_tensor(value) if self.allow_non_fake_inputs else value
             return value

@@ -8,7 +8,6 @@ The program runs once on descriptions of its inputs, sizes that the caller leave
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,8 +42,8 @@ def export(
 
     dynamic_shapes: which sizes are left open, by arguments (`dynamic_shapes.py`).  strict: Python
     runs in either case, so there is nothing that it would see and the other way would not.
-    preserve_module_call_signature: modules that `unflatten` should call as the original program
-    does, which it does not yet: a warning says so."""
+    preserve_module_call_signature: modules that `unflatten` calls as the original program does,
+    so that others may take their places."""
     from tritorch.export._trace import export as traced
 
     if not isinstance(mod, Module):
@@ -53,13 +52,11 @@ def export(
         raise TypeError(
             f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}"
         )
-    if preserve_module_call_signature:
-        warnings.warn(
-            "torch.export: preserve_module_call_signature has no effect yet: unflatten gives "
-            f"{', '.join(preserve_module_call_signature)} the arguments that the graph uses",
-            stacklevel=2,
-        )
-    return traced(mod, args, kwargs, dynamic_shapes)
+    known = {name for name, _ in mod.named_modules(remove_duplicate=False)}
+    for name in preserve_module_call_signature:
+        if name not in known:
+            raise AttributeError(f"{type(mod).__name__} has no module {name!r}")
+    return traced(mod, args, kwargs, dynamic_shapes, tuple(preserve_module_call_signature))
 
 
 def save(

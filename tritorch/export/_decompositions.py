@@ -9,6 +9,7 @@ from typing import Any
 
 from tritorch.autograd.grad_mode import no_grad
 from tritorch.core.tensor import Tensor
+from tritorch.export._signatures import is_mark
 from tritorch.export._tracing import ExportMode, TracedGraph, nameless, since
 from tritorch.fx.graph import Graph
 from tritorch.fx.node import Node, map_aggregate
@@ -123,8 +124,10 @@ class _Several:
 
 def _acts(node: Node) -> bool:
     schema = getattr(node.target, "_schema", None)
-    return node.op in ("placeholder", "output") or (
-        schema is not None and (schema.is_mutable or not schema.returns)
+    return (
+        node.op in ("placeholder", "output")
+        or is_mark(node)
+        or (schema is not None and (schema.is_mutable or not schema.returns or node.target.meets))
     )
 
 

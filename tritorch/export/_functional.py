@@ -9,6 +9,7 @@ writes one goes back along them, each step's inverse putting the new part into w
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import operator
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from tritorch._subclasses.fake_tensor import FakeTensorMode
 from tritorch.core.meta import mode_of
 from tritorch.core.tensor import Tensor
 from tritorch.export import _inverse
+from tritorch.export._signatures import is_mark, put_marks, renamed
 from tritorch.export._trace import writes_statistics
 from tritorch.export.graph_signature import (
     InputKind,
@@ -338,7 +340,9 @@ def functional(program: Any) -> tuple[Graph, list[OutputSpec]]:
 
 def _acts(node: Node) -> bool:
     schema = getattr(node.target, "_schema", None)
-    return schema is not None and (schema.is_mutable or not schema.returns)
+    return is_mark(node) or (
+        schema is not None and (schema.is_mutable or not schema.returns or node.target.meets)
+    )
 
 
 def decomposed(program: Any, decompositions: dict[Any, Callable[..., Any]] | None) -> Any:
@@ -348,7 +352,11 @@ def decomposed(program: Any, decompositions: dict[Any, Callable[..., Any]] | Non
     from tritorch.export.graph_signature import ExportGraphSignature
     from tritorch.fx.graph_module import GraphModule
 
-    graph, outputs = functional(program)
+    calls, marked = program.module_call_graph, program
+    if any(entry.signature is not None for entry in calls[1:]):
+        marked = program._update(copy.deepcopy(program.graph_module), program.graph_signature)
+        put_marks(marked.graph, calls)
+    graph, outputs = functional(marked)
     signature = ExportGraphSignature(list(program.graph_signature.input_specs), outputs)
     chosen = default_decompositions() if decompositions is None else decompositions
     if len(chosen):
@@ -359,4 +367,7 @@ def decomposed(program: Any, decompositions: dict[Any, Callable[..., Any]] | Non
             for spec, x in zip(outputs, last.args[0], strict=True)
         ])  # fmt: skip
     root = program.graph_module
-    return program._update(GraphModule(root, graph, "GraphModule"), signature)
+    calls = renamed(graph, calls)
+    made = program._update(GraphModule(root, graph, "GraphModule"), signature)
+    made._module_call_graph = calls
+    return made

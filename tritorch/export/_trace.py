@@ -12,6 +12,7 @@ from tritorch.core.symbolic import SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.export import _lifting
 from tritorch.export._environment import Decision, ExportEnv, Plan, Range
+from tritorch.export._signatures import Marking, entries_of, is_mark
 from tritorch.export._state import exporting
 from tritorch.export._tracing import (
     ExportMode,
@@ -51,8 +52,10 @@ class Traced:
     """One run of a program."""
 
     def __init__(
-        self, module: Module, args: Any, kwargs: Any, plan: Plan, names: list[str]
-    ) -> None:
+        self, module: Module, args: Any, kwargs: Any, plan: Plan, names: list[str],
+        preserved: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        """preserved: the modules whose calls' signatures are kept."""
         self.module, self.plan, self.names = module, plan, names
         self.env = ExportEnv()
         self.symbols = plan.symbols(self.env)
@@ -61,6 +64,7 @@ class Traced:
         )
         self.graph, self.root = TracedGraph(), Module()
         self.mode = ExportMode(self.graph, self.root, self.fakes)
+        self.marking = Marking(preserved, self.mode._argument)
         self.inputs: list[InputSpec] = []
         self.state: dict[int, Tensor] = {}  # what stands in for a parameter or a buffer
         self._place_state()
@@ -117,7 +121,8 @@ class Traced:
 
     def _run(self, args: Any, kwargs: Any) -> None:
         swapped = _lifting.Swapped(self.module, self.state)
-        with exporting(), no_grad(), swapped.entered(), watching_modules(self.graph, self.module):
+        watching = watching_modules(self.graph, self.module, self.marking)
+        with exporting(), no_grad(), swapped.entered(), watching:
             out = run_traced(self.mode, self.module, args, kwargs)
         leaves, self.out_spec = tree_flatten(out)
         returned = output_nodes(self.mode, leaves)
@@ -130,6 +135,7 @@ class Traced:
         returned = last.args[0]
         self.graph.eliminate_dead_code(is_impure_node=_stays)
         describe_numbers(self.graph)
+        self.signatures = entries_of(self.marking, self.graph)
         self.outputs = [
             OutputSpec(OutputKind.USER_OUTPUT, argument_of(node), None) for node in returned
         ]
@@ -188,14 +194,15 @@ def _after(graph: Any, placed: list[Node]) -> Node:
 
 def _stays(node: Node) -> bool:
     """Whether a node does something though nobody uses what it gives."""
-    if node.op in ("placeholder", "output"):
+    if node.op in ("placeholder", "output") or is_mark(node):
         return True
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         return (
             node.op == "call_function" and getattr(node.target, "namespace", "") == "higher_order"
         )
-    return schema.is_mutable or not schema.returns or writes_statistics(node)
+    target: Any = node.target
+    return schema.is_mutable or not schema.returns or target.meets or writes_statistics(node)
 
 
 def writes_statistics(node: Node) -> bool:
@@ -213,7 +220,9 @@ def _sources(arguments: dict[str, Any]) -> list[str]:
     return [f"L['{path[0].key}']{keystr(path[1:])}" for path in paths]
 
 
-def settled(module: Module, args: Any, kwargs: Any, shapes: Any) -> tuple[Traced, list[Decision]]:
+def settled(
+    module: Module, args: Any, kwargs: Any, shapes: Any, preserved: tuple[str, ...] = ()
+) -> tuple[Traced, list[Decision]]:
     """A run in which nothing that may follow a decision does not; the conditions that are left."""
     arguments = combined(module, args, kwargs)
     order = list(arguments)
@@ -235,7 +244,7 @@ def settled(module: Module, args: Any, kwargs: Any, shapes: Any) -> tuple[Traced
     names = _lifting.input_names(arguments)
     plan = Plan(said, leaves, _sources(arguments))
     for _ in range(_RUNS):
-        traced = Traced(module, args, kwargs, plan, names)
+        traced = Traced(module, args, kwargs, plan, names, preserved)
         if not plan.follow(traced.decisions, traced.symbols):
             kept = require_none(plan, traced.decisions, traced.symbols)
             return traced, kept
@@ -244,15 +253,17 @@ def settled(module: Module, args: Any, kwargs: Any, shapes: Any) -> tuple[Traced
 
 def export(
     mod: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None,
+    dynamic_shapes: Any = None, preserved: tuple[str, ...] = (),
 ) -> ExportedProgram:  # fmt: skip
     """The exported program of a module and its arguments."""
     kwargs = dict(kwargs or {})
-    traced, kept = settled(mod, args, kwargs, dynamic_shapes)
+    traced, kept = settled(mod, args, kwargs, dynamic_shapes, preserved)
     signature = ExportGraphSignature(traced.inputs, traced.outputs)
     calls = [_entry_of_root(mod, traced)]
+    kinds = [name for name, _ in mod.named_modules(remove_duplicate=False) if name]
+    calls += [ModuleCallEntry(name, traced.signatures.get(name)) for name in kinds]
     calls += [
-        ModuleCallEntry(name) for name, _ in mod.named_modules(remove_duplicate=False) if name
+        ModuleCallEntry(name, found) for name, found in traced.signatures.items() if "@" in name
     ]
     program = ExportedProgram(
         traced.root, traced.graph, signature, traced.state_dict,

@@ -23,10 +23,12 @@ from typing import Any
 
 import tritorch
 from tritorch._subclasses.fake_tensor import FakeTensorMode, is_fake_array
+from tritorch.core.batched import BatchedArray
 from tritorch.core.symbolic import SymBool
 from tritorch.core.tensor import Tensor
 from tritorch.export._calls import as_call, of_numbers
 from tritorch.export._environment import ExportEnv
+from tritorch.export._signatures import GIVEN, RETURNED, Marking
 from tritorch.fx._patching import _Patcher
 from tritorch.fx.experimental._proxy_symbols import OPEN
 from tritorch.fx.experimental.proxy_tensor import (
@@ -153,7 +155,8 @@ class ExportMode(ProxyTorchDispatchMode):
             "call_function", target, arguments(graphs, nodes, captured), {}, target.__name__
         )
         with self.untracked():
-            found = [x if shaped is None else shaped(x) for x in inner[results].out]
+            found = list(inner[results].out)
+            found = found if shaped is None else shaped(found)
         self._note_many(tuple(found), node, None)
         return found, [each.tree for each in inner]
 
@@ -169,7 +172,7 @@ class ExportMode(ProxyTorchDispatchMode):
             out = func(*args, **kwargs)
             if not self.unknown and not any(nameless(node) for node in since(graph, last)):
                 return out
-            found = as_call(func, args, kwargs)
+            found = None if _is_of_batches(args, kwargs) else as_call(func, args, kwargs)
             if found is not None:
                 self._take_back(last, start)
                 self._as_one(out, *found)
@@ -205,6 +208,11 @@ class ExportMode(ProxyTorchDispatchMode):
             self._note(out, node, None)
         else:
             self._note_many(tuple(out), node, None)
+
+
+def _is_of_batches(*given: Any) -> bool:
+    """Whether a call is of one of the parts that `vmap` shows, which no graph knows."""
+    return any(isinstance(x, Tensor) and type(x._array) is BatchedArray for x in tree_leaves(given))
 
 
 class _Branch:
@@ -351,8 +359,8 @@ class Composites(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def watching_modules(graph: TracedGraph, root: Module) -> Iterator[None]:
-    """Inside, a graph's nodes say which modules they are of."""
+def watching_modules(graph: TracedGraph, root: Module, marking: Marking) -> Iterator[None]:
+    """Inside, a graph's nodes say which modules they are of, and marks what some are given."""
     names = {id(module): name for name, module in root.named_modules(remove_duplicate=False)}
     original = Module.__call__
     counts: dict[str, int] = {}
@@ -363,13 +371,16 @@ def watching_modules(graph: TracedGraph, root: Module) -> Iterator[None]:
             return original(module, *args, **kwargs)
         key = "L__self__" + (f"_{name}" if name else "")
         count = counts[key] = counts.get(key, -1) + 1
-        kind = type(module)
-        entry = (name + (f"@{count}" if count else ""), f"{kind.__module__}.{kind.__qualname__}")
+        kind, call = type(module), name + (f"@{count}" if count else "")
+        entry = (call, f"{kind.__module__}.{kind.__qualname__}")
+        marking.note(graph, call, GIVEN, (args, kwargs))
         graph.modules.append((key + (f"@{count}" if count else ""), entry))
         try:
-            return original(module, *args, **kwargs)
+            found = original(module, *args, **kwargs)
         finally:
             graph.modules.pop()
+        marking.note(graph, call, RETURNED, found)
+        return found
 
     patcher = _Patcher()
     patcher.patch_method(Module, "__call__", called, deduplicate=False)

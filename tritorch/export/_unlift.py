@@ -12,7 +12,7 @@ from typing import Any
 
 from tritorch.core.symbolic import SymBool, SymInt, symbol_of
 from tritorch.core.tensor import Tensor
-from tritorch.export._environment import Decision
+from tritorch.export._environment import Decision, linear_terms
 from tritorch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from tritorch.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from tritorch.fx.graph_module import GraphModule
@@ -62,9 +62,10 @@ class _Size:
             values[symbol.name] = actual
             values["\0" + symbol.name] = where  # type: ignore[assignment]
             return
-        expected = _evaluated(self.size, values)
+        expected = evaluated(self.size, values)
         if expected is None:  # factor * symbol + constant, met before the symbol itself
-            _solve(self.size, actual, where, values)
+            if solve(self.size, actual, values) is not None:
+                raise AssertionError(f"Guard failed: {where} == {self.size}")
         elif expected != actual:
             other = values.get("\0" + symbol.name) if symbol is not None else self.size
             raise AssertionError(f"Guard failed: {where} == {other}")
@@ -95,7 +96,7 @@ class _Holds:
     def __call__(self, args: Any, values: dict[str, int]) -> None:
         each = self.decision
         if each.compare is not None:
-            number = _evaluated(each.number, values)
+            number = evaluated(each.number, values)
             holds = number is None or each.compare(number, 0)
         else:
             holds = _condition(each.condition, values) is not False
@@ -103,7 +104,7 @@ class _Holds:
             raise AssertionError(f"Guard failed: {each.text}")
 
 
-def _evaluated(number: Any, values: dict[str, int]) -> int | None:
+def evaluated(number: Any, values: dict[str, int]) -> int | None:
     """A number for values of its symbols; None where one is not known."""
     if not isinstance(number, SymInt):
         return number
@@ -121,7 +122,7 @@ def _evaluated(number: Any, values: dict[str, int]) -> int | None:
 def _atom(atom: Any, values: dict[str, int]) -> int | None:
     if not hasattr(atom, "kind"):
         return values.get(atom.name)
-    a, b = _evaluated(atom.a, values), _evaluated(atom.b, values)
+    a, b = evaluated(atom.a, values), evaluated(atom.b, values)
     if a is None or b is None or (b == 0 and atom.kind in ("//", "%")):
         return None
     kinds = {"//": a.__floordiv__, "%": a.__mod__, "min": lambda x: min(a, x),
@@ -131,7 +132,7 @@ def _atom(atom: Any, values: dict[str, int]) -> int | None:
 
 def _condition(value: Any, values: dict[str, int]) -> Any:
     if isinstance(value, SymInt):
-        return _evaluated(value, values)
+        return evaluated(value, values)
     made = getattr(value, "made", None)
     if made is None:
         return None if isinstance(value, SymBool) else value
@@ -139,18 +140,17 @@ def _condition(value: Any, values: dict[str, int]) -> Any:
     return None if None in operands else made[0](*operands)
 
 
-def _solve(size: SymInt, actual: int, where: str, values: dict[str, int]) -> None:
-    """The symbol of a size that is factor * symbol + constant."""
-    from tritorch.export._environment import linear_terms
-
+def solve(size: SymInt, actual: int, values: dict[str, int]) -> str | None:
+    """Finds the symbol of a size that is factor * symbol + constant; its name if none fits."""
     terms = linear_terms(size)
     if terms is None or len(terms[0]) != 1:
-        return
+        return None
     ((symbol, factor),) = terms[0].items()
     value, rest = divmod(actual - terms[1], factor)
     if rest:
-        raise AssertionError(f"Guard failed: {where} == {size}")
+        return symbol.name
     values[symbol.name] = value
+    return None
 
 
 def checks_of(program: Any) -> list[Any]:

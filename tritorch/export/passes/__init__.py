@@ -30,4 +30,5 @@ def move_to_device_pass(ep: Any, location: Any) -> Any:
     for node in ep.graph.nodes:
         if "device" in node.kwargs:
             node.kwargs = {**node.kwargs, "device": Device(moved(node.kwargs["device"]))}
+    ep.graph_module.recompile()
     return ep

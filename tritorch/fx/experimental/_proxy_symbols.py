@@ -27,6 +27,8 @@ class SymbolNodes:
         self.graph = graph
         # Of each symbol that a tensor's size is, that tensor's node and the dim.
         self._sources: dict[Symbol, tuple[Node, int]] = {}
+        # By text: sizes that are more than a symbol.
+        self._compound: dict[str, tuple[SymInt, Node, int]] = {}
         # By a number's type and text, which says all of it.
         self._nodes: dict[tuple[type, str], Any] = {}
 
@@ -36,6 +38,8 @@ class SymbolNodes:
             symbol = symbol_of(size)
             if symbol is not None:
                 self._sources.setdefault(symbol, (node, dim))
+            elif isinstance(size, SymInt):
+                self._compound.setdefault(str(size), (size, node, dim))
 
     def track(self, number: Any, node: Node) -> None:
         """Says which node a number is the value of."""
@@ -67,6 +71,8 @@ class SymbolNodes:
         symbol = symbol_of(number)
         if symbol is not None:
             return self._size(symbol)
+        if str(number) in self._compound:
+            return self._size_of(*self._compound[str(number)][1:])
         terms = sorted(number.terms.items(), key=lambda term: (term[0] == (), term[1] < 0))
         (monomial, n), *rest = terms
         total = self._product(monomial, n)
@@ -93,9 +99,18 @@ class SymbolNodes:
         return self._nodes[key]
 
     def _size(self, symbol: Symbol) -> Node:
-        if symbol not in self._sources:
-            raise RuntimeError(f"{symbol} is of no input of the graph that is traced")
-        node, dim = self._sources[symbol]
+        if symbol in self._sources:
+            return self._size_of(*self._sources[symbol])
+        for size, node, dim in self._compound.values():
+            factor, rest = size.terms.get(((symbol, 1),), 0), size.terms.get((), 0)
+            if factor and len(size.terms) == 1 + bool(rest):  # it is factor * symbol + rest
+                found = self._size_of(node, dim)
+                if rest:
+                    found = self.graph.call_function(operator.sub, (found, rest))
+                return self.graph.call_function(operator.floordiv, (found, factor))
+        raise RuntimeError(f"{symbol} is of no input of the graph that is traced")
+
+    def _size_of(self, node: Node, dim: int) -> Node:
         return self.graph.create_node(
             "call_function", ops.aten.sym_size.int, (node, dim), {}, "sym_size_int"
         )

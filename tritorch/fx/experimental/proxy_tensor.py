@@ -224,7 +224,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
 
 def _draws(func: Any) -> bool:
-    """Whether an operator draws random numbers."""
+    """Whether an operator draws random numbers, or gives what other processes have."""
+    if getattr(func, "meets", False):
+        return True
     return any(tag.name == "nondeterministic_seeded" for tag in getattr(func, "tags", ()))
 
 

@@ -52,6 +52,7 @@ class CSEPass(PassBase):
             key = None
             packet = getattr(node.target, "overloadpacket", node.target)
             fixed = node.op in ("placeholder", "output", "get_attr")
+            fixed |= getattr(node.target, "meets", False)  # other processes wait for each call
             if not fixed and packet not in self.banned_ops:
                 leaves, spec = tree_flatten((node.args, node.kwargs))
                 renamed = tuple(copies.get(x, x) if isinstance(x, Node) else x for x in leaves)
