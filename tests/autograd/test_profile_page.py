@@ -45,7 +45,11 @@ for step in range(2):
     loss = net(torch.randn(64, 8)).square().mean()
     loss.backward()
     optimizer.step()
-    optimizer.zero_grad()
+    with torch.profiler.profile() as own:
+        optimizer.zero_grad()
+        torch.ones(3).neg()
+    counts = {e.key: e.count for e in own.key_averages()}
+    assert counts["aten::neg"] == 1 and "aten::linear" not in counts
 sys.exit(int(sys.argv[1]))
 """
 
@@ -201,7 +205,7 @@ def test_traces_have_kinetos_form(tmp_path: Path) -> None:
 def test_memory_timelines(tmp_path: Path) -> None:
     model = nn.Linear(32, 32)
     optimizer = torch.optim.Adam(model.parameters())
-    with profile(profile_memory=True, with_modules=True) as prof:
+    with profile(profile_memory=True, record_shapes=True, with_stack=True) as prof:
         model(torch.randn(16, 32)).relu().square().mean().backward()
         optimizer.step()
     with pytest.warns(FutureWarning, match="deprecated"):
@@ -218,8 +222,8 @@ def test_memory_timelines(tmp_path: Path) -> None:
         raw = json.load(file)
     assert sum(row[2] for row in raw) == sum(sizes[-1])
     assert "<polygon" in (tmp_path / "m.html").read_text()
-    categories = prof._memory_profile()._categories._values.values()
-    assert {Category.ACTIVATION, Category.GRADIENT, Category.TEMPORARY} <= set(categories)
+    categories = prof._memory_profile()._category_snapshot().values()
+    assert {Category.ACTIVATION, Category.GRADIENT, Category.PARAMETER} <= set(categories)
     with profile(record_shapes=True, with_stack=True) as without:
         pass
     with pytest.raises(ValueError, match="^profile_memory=True required for memory profiling"):

@@ -91,7 +91,7 @@ def test_averages_and_tables() -> None:
     ]  # fmt: skip
     assert shapes == [([1000, 10], 2), ([500, 10], 1)]
     table = prof.key_averages().table(sort_by="self_cpu_memory_usage", row_limit=1)
-    assert "aten::add" in table or "aten::ones" in table
+    assert "aten::add" in table or "aten::empty" in table
     assert "Self CPU Mem" in table and "Self CPU time total: " in table
     with pytest.raises(AttributeError):
         prof.key_averages().table(sort_by="nothing")
@@ -158,7 +158,11 @@ def test_traces(tmp_path: Any) -> None:
     with gzip.open(file, "rt") as opened:
         trace = json.load(opened)
     shown = [each for each in trace["traceEvents"] if each["ph"] == "X"]
-    assert {each["name"] for each in shown} == set(_names(prof.events()))
+    calls = [each for each in shown if each["cat"] == "python_function"]
+    others = {each["name"] for each in shown if each["cat"] != "python_function"}
+    assert others == {name for name in _names(prof.events()) if not name.startswith("nn.Module")}
+    by_number = {each["args"]["Python id"]: each for each in calls}
+    assert len(by_number) == len(calls)
     for each in shown:
         assert {"name", "cat", "ts", "dur", "pid", "tid", "args"} <= set(each)
     linear = next(each for each in shown if each["name"] == "aten::linear")

@@ -401,4 +401,6 @@ def __getattr__(name: str) -> object:
     """Modules that are imported when they are first asked for."""
     if name in ("profiler", "profiler_util"):
         return importlib.import_module(f"tritorch.autograd.{name}")
+    if name in ("_record_function_with_args_enter", "_record_function_with_args_exit"):
+        return getattr(importlib.import_module("tritorch.autograd.profiler"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

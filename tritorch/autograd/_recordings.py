@@ -6,8 +6,10 @@ names.  Objects are made only when somebody asks for them.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import struct
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tritorch.autograd._parts import with_parts
 from tritorch.autograd.profiler_util import EventList, FunctionEvent, _filter_name
 from tritorch.core import profiling
 from tritorch.core.profiling import DeviceType, events
@@ -29,13 +32,24 @@ EVENT = np.dtype(
 )  # fmt: skip
 
 
+class Identity(NamedTuple):
+    """Which tensor it is, and where its memory begins; device: -1 is the host."""
+
+    serial: int
+    address: int
+    device: int
+    requires_grad: bool
+
+
 @dataclass(frozen=True)
 class Shape:
-    """A tensor among the arguments of a call."""
+    """A tensor among the arguments of a call; identity: where memory is written down, too."""
 
     dtype: str
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    layout: str = ""
+    identity: Identity | None = None
 
 
 @dataclass
@@ -51,7 +65,7 @@ class Call:
 
 
 class Words:
-    """The arguments of a thread's calls: Note [Arguments as words] in src/profiling/python.cpp."""
+    """The arguments of a thread's calls: Note [Arguments as words] in src/profiling/words.cpp."""
 
     def __init__(self, words: np.ndarray, names: list[str]) -> None:
         self.words, self.names = words.tolist(), names
@@ -70,6 +84,11 @@ class Words:
                 found.args.append(value)
         return found
 
+    def value(self, place: int) -> Any:
+        """The value that is written there."""
+        self.at = place
+        return self._value()
+
     def _next(self) -> int:
         self.at += 1
         return int(self.words[self.at - 1])
@@ -80,9 +99,17 @@ class Words:
 
     def _value(self) -> Any:
         tag = self._next()
-        if tag == 1:
+        if tag in (1, 8):
             name, dims = self.names[self._next()], self._next()
-            return Shape(name, self._some(dims), self._some(dims))
+            sizes, strides = self._some(dims), self._some(dims)
+            if tag == 1:
+                return Shape(name, sizes, strides)
+            serial, address, device, requires_grad = self._some(4)
+            known = Identity(serial, address, device - 1, bool(requires_grad))
+            return Shape(name, sizes, strides, identity=known)
+        if tag == 9:
+            name, layout = self.names[self._next()], self.names[self._next()]
+            return Shape(name, self._some(self._next()), (), layout)
         if tag == 2:
             return self._next()
         if tag == 3:
@@ -92,17 +119,21 @@ class Words:
         if tag == 5:
             self._next()
             return [self._value() for _ in range(self._next())]
+        if tag == 7:
+            return self.names[self._next()]
         return None if tag == 0 else ...
 
 
 @dataclass
 class Thread:
-    """What one thread wrote."""
+    """What one thread wrote.  whole: with what only trees of events show, Python's functions and
+    what optimizers say."""
 
     id: int
     is_main: bool
     events: np.ndarray
     words: Words
+    whole: np.ndarray
 
 
 class Span(NamedTuple):
@@ -137,22 +168,32 @@ class Options:
     flops: bool = False
     modules: bool = False
     device: bool = False
+    functions: bool = False
 
 
 class Recording:
     """What a profile wrote between its start and its end."""
 
-    def __init__(self, options: Options, begin: int, end: int, wall: int) -> None:
-        """wall: nanoseconds since 1970 where the clock of events was 0."""
+    def __init__(
+        self, options: Options, begin: int, end: int, wall: int, lent: bool = False
+    ) -> None:
+        """wall: nanoseconds since 1970 where the clock of events was 0.  lent: another profile,
+        which began before and may ask for more, wrote it."""
         self.options, self.begin, self.end, self.wall = options, begin, end, wall
         threads, self.names, self.modules = events.read()
         self.threads = []
+        places: dict[int, np.ndarray] = {}  # by thread: where each event is without functions
         for number, is_main, written, words in threads:
             found = np.frombuffer(written, EVENT).copy()
+            first = int(np.searchsorted(found["begin"], begin)) if lent else 0
+            found, wanted = self._asked_for(found, first) if lent else (found, slice(None))
             still_open = (found["end"] == 0) & (found["kind"] != profiling.MEMORY)
             found["end"][still_open] = end  # what was under way
             order = Words(np.frombuffer(words, "i8"), self.names)
-            self.threads.append(Thread(number, bool(is_main), found, order))
+            found, known = with_parts(found, order.words, self.names)
+            shown, kept = self._without_functions(found)
+            places[number] = np.concatenate((np.full(first, -1), kept[known][wanted]))
+            self.threads.append(Thread(number, bool(is_main), shown, order, found))
         self.graphs: dict[tuple[int, int], int] = {}  # by (thread, place of the launch)
         for thread in self.threads:
             launches = np.flatnonzero(thread.events["kind"] == profiling.LAUNCH)
@@ -160,16 +201,35 @@ class Recording:
                 self.graphs[thread.id, place] = int(thread.events["shapes"][place])
             thread.events["shapes"][launches] = 0
             thread.events["sequence"][launches] = -1
-        self.device = self._spans() if options.device else []
+        self.device = self._spans(places) if options.device else []
         self.threads.sort(key=lambda thread: not thread.is_main)
         self._module_names: dict[int, str] = {}
         self._stacks: dict[int, list[str]] = {}
 
-    def _spans(self) -> list[Span]:
+    def _asked_for(self, found: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
+        """Events from a place on, without what this profile did not ask for, and where each is."""
+        found = found[first:].copy()
+        found["parent"] = np.maximum(found["parent"].astype("i8") - first, 0)
+        if not (self.options.shapes or self.options.flops):
+            found["shapes"][found["kind"] != profiling.LAUNCH] = 0
+        if not self.options.stacks:
+            found["stack"] = 0
+        return _without(found, () if self.options.memory else _OF_MEMORY)
+
+    def _without_functions(self, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Events that belong to no function's call but to what is around it, and where each is."""
+        left_out = _LEFT_OUT if self.options.modules else (*_LEFT_OUT, profiling.MODULE)
+        return _without(found, left_out)
+
+    def _spans(self, places: dict[int, np.ndarray]) -> list[Span]:
         """What devices did.  Note [Nodes of graphs] in src/profiling/device.h."""
         found, in_graphs = [], dict[tuple[int, int], list[Span]]()
         for row in events.read_device():
             number, device, stream, thread, place, begin, end, called, *more = row
+            if thread in places:
+                place = int(places[thread][place])
+            if place < 0:  # it was launched before
+                continue
             name = self.names[number] if thread else called
             span = Span(name, device, stream, thread, place, begin, end, *more)
             if called and (thread, place) in self.graphs:
@@ -299,7 +359,7 @@ class Recording:
             event = FunctionEvent(
                 0, name, place, (begin - self.begin) / 1e3, (end - self.begin) / 1e3,
                 overload_name="", trace_name=name, use_device=use_device,
-                input_shapes=[] if call is None else list(map(_sizes, call.values())),
+                input_shapes=[] if call is None else [_sizes(v, kind) for v in call.values()],
                 concrete_inputs=[] if call is None else list(map(_concrete, call.args)),
                 kwinputs={} if call is None else {k: _concrete(v) for k, v in call.kwargs.items()},
                 stack=self.stack(int(stack)) if stack else [],
@@ -326,11 +386,44 @@ class Recording:
         return 0 if cost is None else cost[0]
 
 
+_LEFT_OUT = (profiling.FUNCTION, profiling.BUILTIN, profiling.STATE, profiling.RECORD)
+_OF_MEMORY = (profiling.MEMORY, profiling.ROLE)
 _READ = ("begin", "end", "sequence", "shapes", "stack", "extra", "kind")
 _PLACED = (profiling.OP, profiling.NODE)
 _SCOPES = {profiling.NODE: 1, profiling.ANNOTATION: 7}
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MODULES = os.path.join(_OURS, "nn", "modules")
+
+
+# Folders whose functions are Python's in PyTorch, too: a trace of calls shows them.
+_PYTHONS = tuple(
+    os.path.join(_OURS, *folder.split("/")) + os.sep
+    for folder in ("nn", "optim", "utils", "distributions", "profiler", "distributed")
+)
+
+
+def _without(found: np.ndarray, kinds: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Events that are not of some kinds, and where each is; inner ones go to what is around."""
+    kept = ~np.isin(found["kind"], kinds)
+    places = np.cumsum(kept) - 1
+    if kept.all():
+        return found, places
+    above = np.concatenate(([0], found["parent"]))  # by place plus one
+    while (out := (above > 0) & ~kept[above - 1]).any():
+        above[out] = above[above[out]]
+    shown = found[kept]
+    parents = above[1:][kept]
+    shown["parent"] = np.where(parents > 0, places[parents.astype("i8") - 1] + 1, 0)
+    return shown, places
+
+
+def _helping() -> tuple[str, ...]:
+    """Folders of what our own functions call, whose functions show only where a program calls
+    them."""
+    kernels = importlib.util.find_spec("tritorch.kernels")
+    own = kernels.submodule_search_locations if kernels else None
+    folders = [os.path.dirname(np.__file__), *(own or ())]
+    return tuple(os.path.join(os.path.abspath(folder), "") for folder in folders)
 
 
 def _shown(file: str) -> str:
@@ -339,9 +432,17 @@ def _shown(file: str) -> str:
     return after if found else file
 
 
-def _sizes(value: Any) -> Any:
+def _parameters_of(module: Any) -> tuple[tuple[str, Any, Any], ...]:
+    """What a profile notes of a module at its first call: names, parameters, gradients."""
+    found = module._parameters.items()
+    return tuple((name, x, x.grad) for name, x in found if x is not None)
+
+
+def _sizes(value: Any, kind: int = profiling.OP) -> Any:
     if isinstance(value, Shape):
         return list(value.sizes)
+    if kind != profiling.OP:  # an annotation shows lists' sizes as little as PyTorch's does
+        return []
     if isinstance(value, list) and any(isinstance(each, Shape) for each in value):
         return [_sizes(each) for each in value]
     return []
@@ -353,21 +454,35 @@ def _concrete(value: Any) -> Any:
     return [_concrete(each) for each in value] if isinstance(value, list) else value
 
 
+_KINETO = profiling.ActiveProfilerType.KINETO
+
+
 class Recorder:
-    """Starts and ends what is written; one at a time."""
+    """Starts and ends what is written; one at a time, but that one may lend what it writes to
+    another one."""
 
     active: Recorder | None = None
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init__(
+        self, options: Options, kind: profiling.ActiveProfilerType = _KINETO, lends: bool = False
+    ) -> None:
+        self.options, self.kind, self.lends = options, kind, lends
+        self._lender: Recorder | None = None
+        self.begin = self.wall = 0
 
     def start(self) -> None:
         """Writes from now on."""
         if Recorder.active is not None:
-            raise RuntimeError("Profiler is already enabled on this thread")
+            if not Recorder.active.lends:
+                raise RuntimeError("Profiler is already enabled on this thread")
+            self._lender, Recorder.active = Recorder.active, self
+            self.wall, self.begin = self._lender.wall, events.now()
+            return
         profiling.prepare()
         Recorder.active = self
         events.set_path_handler(profiling.ModulePaths())
+        events.set_parameters_handler(_parameters_of)
+        events.hide_files(_OURS, _PYTHONS, _helping())
         self.wall = time.time_ns() - events.now()
         wanted = self.options
         if wanted.device:
@@ -375,7 +490,7 @@ class Recorder:
         profiling.remembering = wanted.memory
         events.start(
             wanted.shapes or wanted.flops, wanted.stacks, wanted.memory, wanted.modules,
-            wanted.device,
+            wanted.device, wanted.functions,
         )  # fmt: skip
         self.begin = events.now()
 
@@ -387,6 +502,13 @@ class Recorder:
 
     def stop(self) -> Recording:
         """What was written."""
+        if self._lender is not None:
+            end = events.now()
+            events.pause(True)  # so that no thread writes what is read
+            Recorder.active, self._lender = self._lender, None
+            found = Recording(self.options, self.begin, end, self.wall, lent=True)
+            events.pause(False)
+            return found
         events.stop()
         profiling.remembering = False
         Recorder.active = None
@@ -402,6 +524,26 @@ def _leave_to_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def function_of(name: str) -> tuple[str, int, str]:
+    """The parts of `file(line): function`: the file's path as a program imports it, the line, the
+    function."""
+    before, _, function = name.rpartition("): ")
+    file, _, line = before.rpartition("(")
+    return short_path(file), int(line), function
+
+
+_short_names: dict[str, str] = {}
+
+
+def short_path(file: str) -> str:
+    """A file's path without the folder in which Python finds it."""
+    if file not in _short_names:
+        folders = [os.path.join(each, "") for each in (*sys.path, os.path.dirname(_OURS[:-1]))]
+        within = max((each for each in folders if file.startswith(each)), key=len, default="")
+        _short_names[file] = file[len(within) :]
+    return _short_names[file]
 
 
 def spans(recording: Recording) -> Iterator[tuple[Thread, list[str]]]:

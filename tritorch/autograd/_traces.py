@@ -17,7 +17,14 @@ from typing import IO, Any
 import numpy as np
 
 from tritorch.autograd._perfetto import write_perfetto
-from tritorch.autograd._recordings import Call, Recording, Shape, Thread, spans
+from tritorch.autograd._recordings import (
+    Call,
+    Recording,
+    Shape,
+    Thread,
+    function_of,
+    spans,
+)
 from tritorch.core import profiling
 
 _CATEGORIES = {
@@ -25,6 +32,7 @@ _CATEGORIES = {
     profiling.MODULE: "python_function", profiling.LAUNCH: "cuda_runtime",
     profiling.WAIT: "cuda_runtime", profiling.WORK: "user_annotation",
 }  # fmt: skip
+_CALLS = (profiling.FUNCTION, profiling.BUILTIN, profiling.MODULE)
 
 
 def write_trace(
@@ -74,11 +82,14 @@ def _lines(recording: Recording) -> Iterator[str]:
     for thread in recording.threads:
         yield about("thread_name", thread.id, name=f"thread {thread.id} ({program})")
         yield about("thread_sort_index", thread.id, sort_index=thread.id)
-    number = 0
+    number = called = 0
     launches = _correlations(recording)
     for thread, names in spans(recording):
         yield from _of_thread(recording, thread, names, process, number, launches)
         number += len(thread.events)
+        if recording.options.functions:
+            yield from _functions(recording, thread, process, called)
+            called += len(thread.whole)
     yield from _of_devices(recording, process, launches)
     yield from _flows(recording, process)
     end = _microseconds(recording, recording.end)
@@ -107,8 +118,8 @@ def _of_thread(
         range(len(found)),
     )  # fmt: skip
     for name, kind, at, time, sequence, shapes, stack, i in zip(*columns):
-        if kind == profiling.ROLE:
-            continue
+        if kind == profiling.ROLE or (kind == profiling.MODULE and recording.options.functions):
+            continue  # modules' calls are functions'
         if kind == profiling.MEMORY:
             yield _memory(recording, thread, found[i], int(total[i]), at, process)
             continue
@@ -125,6 +136,33 @@ def _of_thread(
             frames = ";".join(recording.stack(stack))
             said += f', "Call stack": {json.dumps(frames)}'
         yield f'{kinds[kind]}{shown[name]}{middle}{at:.3f}, "dur": {time:.3f}, "args": {{{said}}}}}'
+
+
+def _functions(recording: Recording, thread: Thread, process: int, first: int) -> Iterator[str]:
+    """Python's functions, numbered from `first` on, each with who called it."""
+    rows = thread.whole
+    shown = np.isin(rows["kind"], _CALLS)
+    around = np.concatenate(([0], rows["parent"])).astype("i8")  # by place plus one
+    while (out := (around > 0) & ~shown[around - 1]).any():
+        around[out] = around[around[out]]
+    names = recording.names_of(rows)
+    for place in np.flatnonzero(shown).tolist():
+        row, name = rows[place], names[place]
+        if row["kind"] == profiling.FUNCTION:
+            file, line, function = function_of(name)
+            name = f"{file}({line}): {function}"
+        args: dict[str, Any] = {"Python id": first + place + 1}
+        if around[place + 1]:
+            args["Python parent id"] = first + int(around[place + 1])
+        if row["kind"] == profiling.MODULE:
+            args["Python module id"] = names_number(name)
+        yield json.dumps(
+            {
+                "ph": "X", "cat": "python_function", "name": name, "pid": process,
+                "tid": thread.id, "ts": _microseconds(recording, int(row["begin"])),
+                "dur": int(row["end"] - row["begin"]) / 1e3, "args": args,
+            }
+        )  # fmt: skip
 
 
 def _correlations(recording: Recording) -> dict[tuple[int, int], int]:

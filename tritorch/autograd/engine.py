@@ -498,9 +498,9 @@ def _expandable(shape: Sequence[int], wider: Sequence[int]) -> bool:
 def _ones_like(tensor: Tensor) -> Tensor:
     if not events.enabled():
         return _made_ones_like(tensor)
-    event = events.begin(profiling.OP, "aten::ones_like")
+    event = events.begin(profiling.OP, "aten::ones_like", -1, (tensor,))
     made = _made_ones_like(tensor)
-    events.end(event)
+    events.end(event, made)
     return made
 
 
@@ -552,7 +552,7 @@ def _run_profiled(node: Any, g: Any) -> Any:
     """The same as events of a profile: of the engine's work, and of the node's own."""
     name, sequence = node.name(), node._node_sequence
     whole = events.begin(profiling.OP, f"autograd::engine::evaluate_function: {name}")
-    own = events.begin(profiling.NODE, name, sequence)
+    own = events.begin(profiling.NODE, name, sequence, g if type(g) is tuple else (g,))
     if node._node_hooks is None:
         results = node._node_op.backward(node, g)
     else:
@@ -599,8 +599,21 @@ def _arrive_profiled(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
     """The same as events of a profile."""
     name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
     whole = events.begin(profiling.OP, name)
-    own = events.begin(profiling.NODE, "torch::autograd::AccumulateGrad")
-    _arrive_at_leaf(leaf, g, create_graph)
+    own = events.begin(profiling.NODE, "torch::autograd::AccumulateGrad", -1, (g,))
+    if g._array.shape != leaf._array.shape or g._array.dtype is not leaf._array.dtype:
+        g = _fit(g, leaf._array.shape, leaf._array.dtype)
+    have = leaf._grad
+    inputs = (g,) if have is None else (have, g)
+    how = events.begin(profiling.OP, "aten::add_", -1, inputs)
+    array, held = id(g._array), [g]
+    del g, inputs  # it is held by nobody here: `_own` counts
+    _arrive_at_leaf(leaf, held.pop(), create_graph)
+    if have is None:
+        taken = leaf._grad is not None and id(leaf._grad._array) == array
+        events.rename(how, "aten::detach" if taken else "aten::clone")
+    elif leaf._grad is not have:
+        events.rename(how, "aten::add")
+    events.end(how, leaf._grad)
     profiling.mark(leaf._grad, profiling.GRADIENT)
     events.end(own)
     events.end(whole)

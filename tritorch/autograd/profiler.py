@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from tritorch.autograd._kineto import ProfilerResult
 from tritorch.autograd._recordings import Options, Recorder, Recording
 from tritorch.autograd._traces import write_trace
 from tritorch.autograd.profiler_util import (
@@ -19,7 +20,7 @@ from tritorch.autograd.profiler_util import (
     MemRecordsAcc,
 )
 from tritorch.core import profiling
-from tritorch.core.profiling import ProfilerActivity, events
+from tritorch.core.profiling import ActiveProfilerType, ProfilerActivity, events
 
 __all__ = [
     "EnforceUnique", "EventList", "FunctionEvent", "KinetoStepTracker", "MemRecordsAcc", "emit_itt",
@@ -33,6 +34,8 @@ class _Decorator(contextlib.ContextDecorator):
 
 class profile:
     """Writes down what runs inside: operators, backward passes, annotations."""
+
+    _kind = ActiveProfilerType.KINETO
 
     def __init__(
         self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
@@ -69,6 +72,7 @@ class profile:
         self.trace_id = ""
         self.recording: Recording | None = None
         self._events: EventList | None = None
+        self._results: ProfilerResult | None = None
         self._before: list[FunctionEvent] = []
 
     def default_trace_id(self) -> str:
@@ -108,8 +112,9 @@ class profile:
         self._recorder = Recorder(
             Options(
                 self.record_shapes, self.profile_memory, self.with_stack, self.with_flops,
-                self.with_modules, self.use_device == "cuda",
-            )
+                self.with_modules, self.use_device == "cuda", self.with_stack,
+            ),
+            self._kind,
         )  # fmt: skip
         self._recorder.start()
 
@@ -119,8 +124,15 @@ class profile:
         recording = self._recorder.stop()
         if self.acc_events and self._events is not None:
             self._before = [*self._events]
-        self.recording, self._events = recording, None
+        self.recording, self._events, self._results = recording, None, None
         return False
+
+    @property
+    def kineto_results(self) -> ProfilerResult | None:
+        """What was written, as PyTorch's tools ask for it; None before the end."""
+        if self._results is None and self.recording is not None:
+            self._results = ProfilerResult(self.recording, self.use_device)
+        return self._results
 
     def __repr__(self) -> str:
         if self.recording is None:
@@ -199,7 +211,8 @@ class record_function(_Decorator):
         return type(self)(self.name, self.args)
 
     def __enter__(self) -> record_function:
-        self.record = events.begin(profiling.ANNOTATION, self.name)
+        given = () if self.args is None else (self.args,)
+        self.record = events.begin(profiling.ANNOTATION, self.name, -1, given)
         return self
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
@@ -218,6 +231,16 @@ class record_function(_Decorator):
             return done.wait()
 
         return fut.then(finish)
+
+
+def _record_function_with_args_enter(name: str, *args: Any) -> Any:
+    """Begins an annotation with arguments."""
+    return events.begin(profiling.ANNOTATION, name, -1, args)
+
+
+def _record_function_with_args_exit(handle: Any) -> None:
+    """Ends it."""
+    events.end(handle)
 
 
 class _Emitting:
@@ -266,7 +289,9 @@ class emit_itt(_Emitting):
     what = "ITT"
 
     def _ranges(self) -> tuple[Callable[[str], Any], Callable[[], Any]]:
-        raise RuntimeError("ITT functions not installed. Are you sure you have a ITT build?")
+        from tritorch.core import itt
+
+        return itt.push, itt.pop
 
 
 def marking(push: Callable[[str], Any], pop: Callable[[], Any]) -> Any:

@@ -6,12 +6,15 @@ import warnings
 
 from tritorch import _C
 from tritorch.autograd import profiler
+from tritorch.core.profiling import ActiveProfilerType
 
 __all__ = ["profile"]
 
 
 class profile(profiler.profile):
     """`autograd.profiler.profile`, for programs that still ask for it here."""
+
+    _kind = ActiveProfilerType.LEGACY
 
     def __init__(
         self, enabled: bool = True, *, use_cuda: bool = False, record_shapes: bool = False,

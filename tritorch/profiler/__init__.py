@@ -1,5 +1,7 @@
 """What a program does, and how long: `profile`, `record_function`, schedules, traces."""
 
+import os
+
 from tritorch.autograd.profiler import KinetoStepTracker, kineto_available, record_function
 from tritorch.core.profiling import (
     DeviceType,
@@ -28,3 +30,7 @@ __all__ = [
 
 def _optimizer_post_hook(optimizer: Optimizer, args: object, kwargs: object) -> None:
     KinetoStepTracker.increment_step("Optimizer")
+
+
+if os.environ.get("KINETO_USE_DAEMON"):  # who profiles from outside counts steps, too
+    register_optimizer_step_post_hook(_optimizer_post_hook)

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
         shapes=True, memory=not given.no_memory, stacks=True, modules=True,
         device=_C.device_count() > 0,
     )  # fmt: skip
-    recorder = Recorder(wanted)
+    recorder = Recorder(wanted, lends=True)  # to the program's own profiles
     recorder.start()
     events.limit(given.most_events)
     try:

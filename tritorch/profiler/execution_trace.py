@@ -57,7 +57,7 @@ class ExecutionTraceObserver:
         if self._path is None or self._running:
             return
         self._running = True
-        if Recorder.active is None:
+        if Recorder.active is None or Recorder.active.lends:
             self._recorder = Recorder(Options(shapes=True))
             self._recorder.start()
 

@@ -137,13 +137,11 @@ class _KinetoProfile:
         self._done().export_stacks(path, metric)
 
     def _memory_profile(self) -> MemoryProfile:
-        if not self.profile_memory:
-            needs = ("record_shapes", "profile_memory", "with_stack")
-            missing = ", ".join(f"{name}=True" for name in needs if not getattr(self, name))
+        needs = ("record_shapes", "profile_memory", "with_stack")
+        missing = ", ".join(f"{name}=True" for name in needs if not getattr(self, name))
+        if missing:
             raise ValueError(f"{missing} required for memory profiling.")
-        found = self._done().recording
-        assert found is not None
-        return MemoryProfile(found)
+        return MemoryProfile(self._done().kineto_results)
 
     @deprecated(
         "`export_memory_timeline` is deprecated and will be removed in a future version. "
@@ -344,6 +342,8 @@ class profile(_KinetoProfile):
         before, self.current_action = self.current_action, self._action_of(self.step_num + 1)
         self.step_num += 1
         self._transit_action(before, self.current_action)
+        if os.environ.get("KINETO_USE_DAEMON"):  # who profiles from outside counts steps, too
+            prof.KinetoStepTracker.increment_step(PROFILER_STEP_NAME)
         self._begin_step()
 
     def _begin_step(self) -> None:
