@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tritorch as torch
+from tritorch._following import showing
 from tritorch._following.lowering import Lowered, arguments
 from tritorch._following.passes import chains, joining, once, renaming
 from tritorch._following.tape import Form, Note, Value
@@ -18,7 +19,7 @@ from tritorch.host.steps import Untraceable
 from tritorch.ops.record.operator import OPERATORS
 from tritorch.ops.record.pointwise import Pointwise
 
-F = torch.nn.functional
+nn, F = torch.nn, torch.nn.functional
 SIZE = 5001  # two pieces, and a part of one
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38, -3e38, 0.5, 2.0]
 KINDS = {"f": np.float32, "d": np.float64, "i": np.int32, "l": np.int64, "?": np.bool_}
@@ -218,11 +219,13 @@ def test_gradients_of_activations(name: str, kind: str) -> None:
 def plans(caplog: Any) -> Iterator[list[str]]:
     """The functions of the programs that are made inside, as text."""
     torch._logging.set_logs(plan=True)
+    showing.log.addHandler(caplog.handler)  # torch's loggers don't propagate to the root
     found: list[str] = []
     try:
         with caplog.at_level(logging.DEBUG):
             yield found
     finally:
+        showing.log.removeHandler(caplog.handler)
         torch._logging.set_logs()
         lines = [
             line.strip() for record in caplog.records for line in record.getMessage().split("\n")
@@ -360,3 +363,43 @@ def test_passes_on_calls_as_text() -> None:
     other = [call(mul, (Value(0), 0.0), 1), call(mul, (Value(0), -0.0), 2)]
     assert len(once.once(other, [0], set())) == 2
     assert joining.joined(calls, forms, {3}) == calls
+
+
+# ---- side by side --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_both_directions_run_side_by_side(caplog: Any, kind: Any, threads: int) -> None:
+    model = kind(8, 128, num_layers=2, bidirectional=True)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        text = program_of(
+            caplog, lambda x: model(x)[0] * x.sum(), torch.randn(3, 16, 8), grads=True
+        )
+    finally:
+        torch.set_num_threads(before)
+    joined = [line.partition(" = ")[2].partition("(")[0] for line in text.split("; ")]
+    assert joined.count("recurrent+recurrent") == 2  # the second layer reads the first one's
+    assert joined.count("recurrent_backward+recurrent_backward") == 2
+
+
+def test_what_reads_the_other_does_not_run_beside_it(caplog: Any) -> None:
+    first, second = nn.LSTM(128, 128), nn.LSTM(128, 128)
+    x = torch.randn(3, 16, 128)
+    assert "recurrent+" not in program_of(caplog, lambda x: second(first(x)[0])[0], x, grads=True)
+    caplog.clear()
+
+    def written_between(x: Any) -> Any:
+        y = first(x)[0]
+        x.mul_(2)
+        return y, second(x)[0]
+
+    with torch.no_grad():
+        assert "recurrent+" not in program_of(caplog, written_between, x)
+
+
+def test_small_steps_do_not_run_side_by_side(caplog: Any) -> None:
+    model = nn.LSTM(8, 16, bidirectional=True)
+    assert "recurrent+" not in program_of(caplog, lambda x: model(x)[0], torch.randn(5, 3, 8))

@@ -24,9 +24,9 @@ from .wrong_compilers import COMPILERS
 SEEDS = range(300)
 GROWING = range(2000, 2120)
 MORE = range(2000)  # until a wrong compiler is found
-ON_THE_GPU = range(1000, 1040)
+ON_THE_GPU = range(1000, 1020)
 AS_GRAPHS = range(1200, 1225)
-FUSED = range(1000, 1040)
+FUSED = range(1000, 1020)
 NEAR = 1e-5  # of values, and of float32
 EXACT = functools.partial(torch.compile, mode="exact")
 PORTION = 20

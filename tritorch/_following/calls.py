@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -74,6 +76,19 @@ class _Filing:
 
 
 filing = _Filing()
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Inside, no garbage is looked for: what is made for a plan lives on, and to go through all
+    objects that a program has, again and again, takes longer than to make it."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 Layout = tuple[tuple[Any, ...], tuple[Any, ...]]  # sizes and strides, of which some are symbols

@@ -13,6 +13,8 @@ from typing import Any
 from tritorch._following import logs, stances
 from tritorch._following.fusing import equal
 from tritorch._following.regions import Broken, Follower, Options, following
+from tritorch.core import profiling
+from tritorch.core.profiling import events
 
 _followers: weakref.WeakSet[Follower] = weakref.WeakSet()
 
@@ -86,9 +88,11 @@ def compiled_function(
         return forced[backend]
 
     modules = sys.modules
+    title = f"Torch-Compiled Region: {getattr(function, '__qualname__', type(function).__name__)}"
 
     @functools.wraps(function)
     def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
+        event = events.begin(profiling.ANNOTATION, title) if events.enabled() else None
         try:
             if stances.plain and errors is None:  # in a region, `call` calls the function itself
                 tracing = modules.get(_TRACING)
@@ -98,6 +102,9 @@ def compiled_function(
                 return chosen()(*args, **kwargs)
         except Broken as error:
             raise _unsupported(error) from None
+        finally:
+            if event is not None:
+                events.end(event)
 
     compile_wrapper._follower = follower  # type: ignore[attr-defined]
     return compile_wrapper

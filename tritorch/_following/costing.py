@@ -74,16 +74,11 @@ def _moved(call: Lowered, forms: Sequence[Form]) -> int | None:
 def _written(function: Any, forms: Sequence[Form]) -> int | None:
     """Operations of a kernel that was written: an element of each definition; and of the product
     that it ends."""
-    group, call = getattr(function, "group", None), getattr(function, "call", None)
-    total = 0
-    if group is not None:
-        total += sum(math.prod(d.shape) for d in group.definitions)
-    if call is not None:
-        own = _of(call._replace(function=None), forms)
-        if own.flops is None:
-            return None
-        total += own.flops
-    return total if group is not None or call is not None else None
+    elements, call = getattr(function, "elements", None), getattr(function, "call", None)
+    if call is None:
+        return elements
+    own = _of(call._replace(function=None), forms).flops
+    return None if own is None else own + (elements or 0)
 
 
 def total(rows: Sequence[Cost]) -> str:

@@ -95,6 +95,11 @@ def described(
 
 def substituted(value: Any, tensors: dict[int, Tensor]) -> Any:
     """Nested data with tensors for slots."""
+    kind = type(value)
+    if kind is Slot:
+        return tensors[value.index]
+    if kind is tuple or kind is list:
+        return kind([substituted(item, tensors) for item in value])
     return mapped(lambda x: tensors[x.index] if type(x) is Slot else x, value)
 
 
@@ -138,9 +143,13 @@ def _call_text(call: tuple[Any, ...]) -> str:
     return f"{op.name}({given})" + (" in place" if form == "in place" else "")
 
 
-def require_same_calls(tape: Tape, other: Tape) -> None:
-    """Refuses a segment whose records' calls values decide: without any, they are others."""
-    mine, theirs = tape.calls(), [hinted(call) for call in other.calls()]
+def require_same_calls(tape: Tape, other: Tape, symbols: Sequence[Any]) -> None:
+    """Refuses a segment whose records' calls values decide: without any, they are others.
+
+    symbols: those that the other tape has in place of some of this run's numbers."""
+    mine, theirs = tape.calls(), other.calls()
+    if symbols:
+        theirs = [hinted(call) for call in theirs]
     for a, b in zip(mine, theirs):
         if a[:2] != b[:2] or a[2] != b[2] or a[3] != b[3]:
             raise Unfit(f"values decide: {_call_text(a)}, without them {_call_text(b)}")

@@ -31,9 +31,11 @@ _set_gradients = has_side_effect(_native._set_grad_enabled)
 def target_of(gate: Any) -> tuple[str, Any, Callable[[Any], Any]]:
     """What a node says of a gate: its kind, its target, and the order of the arguments.
 
-    Methods are called by name, Python's operators are functions of the module `operator`, and
-    properties are read by `getattr`."""
+    Methods are called by name, Python's operators are functions of the module `operator`,
+    properties are read by `getattr`, and overloads are themselves."""
     qualname, name = gate.__qualname__, gate.__name__
+    if "::" in qualname:
+        return "call_function", gate.shown, _same
     if not qualname.startswith(_METHODS):
         return "call_function", gate, _same
     if qualname.count(".") == 2:  # Tensor.T.__get__

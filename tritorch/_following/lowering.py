@@ -30,7 +30,8 @@ class Lowered(NamedTuple):
     args: tuple[Any, ...]  # `Value`s and constants
     results: tuple[int, ...]
     note: Note
-    writes: bool  # it changes its first argument, or a generator
+    # It changes its first argument, or a generator, or meets other processes.
+    writes: bool
 
 
 def _arrays(result: Any) -> Any:
@@ -40,7 +41,7 @@ def _arrays(result: Any) -> Any:
 
 
 def _wrapped(x: Any) -> Any:
-    return _C.wrap(x) if type(x) is ndarray or type(x) is _C.Array else x
+    return _C.wrap(x) if type(x) in (ndarray, _C.Array, MetaArray) else x
 
 
 def whole(note: Note) -> Callable[..., Any]:
@@ -179,7 +180,7 @@ def lowered(note: Note, known: Sequence[Form]) -> Lowered:
         raise Unfit(f"{op.name} writes into out=")
     if note.form == "in place" and into_itself(note, known):
         return Lowered(op.cpu, (*note.inputs, note.inputs[0]), note.results, note, True)
-    changes = note.form == "check" or note.writes or note.draws
+    changes = note.form == "check" or note.writes or note.draws or note.meets
     function = quick(note, known)
     if function is None:
         function = whole(note)

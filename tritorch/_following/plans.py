@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._following import counts, showing
-from tritorch._following.calls import Slot, slots_of
+from tritorch._following.calls import Slot, slots_of, uncollected
 from tritorch._following.described import (
     DescribedTape,
     described,
@@ -322,6 +322,7 @@ class Draft:
         calls = self.varying.lowered(self.notes, self.forms)
         return without_dead(calls, set(self.kept))
 
+    @uncollected()
     def __call__(
         self, region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
     ) -> Any:
@@ -368,10 +369,18 @@ def first(
 ) -> Any:
     """Computes what waits for the first time, by the calls; gives the plan for the next time."""
     from tritorch._following import backing
-    from tritorch._following.gradients import training
 
     if region.follower.options.backend is not None:
         return backing.first(region, steps, tensors, held)
+    with uncollected():
+        return _first(region, steps, tensors, held)
+
+
+def _first(
+    region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
+) -> Any:
+    from tritorch._following.gradients import training
+
     inputs, given_tensors = list(tensors), dict(tensors)
     if any(step.grad_enabled for step in steps) and any(region.needs_grad(slot) for slot in held):
         return training.first(region, steps, tensors, held)
@@ -391,7 +400,7 @@ def first(
             other.number(twins[slot]._array)
         with region.follower.known.with_values(path, region.numbers, steps[-1]), noting(other.note):
             run_described(steps, twins, path.symbols)
-            require_same_calls(tape, other)  # while symbols have this run's values
+            require_same_calls(tape, other, path.symbols)  # while symbols have this run's values
         written = _written(versions, tensors)
         described_held = describe_held(held, tensors, given_tensors, tape)
         if not path.symbols:

@@ -156,17 +156,30 @@ def paused() -> Iterator[None]:
         region.busy -= 1
 
 
-def break_here(reason: str) -> None:
-    """Computes what waits."""
+def break_here(reason: str, error: bool | None = None) -> None:
+    """Computes what waits; error: whether that may not be, if `fullgraph` does not say it."""
     region = _C.current_region()
     if region is None or region.busy:
         return
     place = users_place(2)
-    _tell_of_break(region, reason, place)
+    _tell_of_break(region, reason, place, error)
     if region.learns:
         _close(region, reason, place)
     region.follower.boundaries.add(region.here)
     region.compute()
+
+
+@contextlib.contextmanager
+def at_once(what: str) -> Iterator[None]:
+    """Inside, nothing is followed, and what was called before is done: what waits for nobody."""
+    region: Any = _C.current_region()
+    if not region.busy and (region.waits or steps_of(region)):
+        break_here(f"{what} is called at once", error=False)
+    region.busy += 1
+    try:
+        yield
+    finally:
+        region.busy -= 1
 
 
 def _tell_of_break(

@@ -66,6 +66,11 @@ class Note(NamedTuple):
         return op.kind == "random" or any(a.name == "generator" for a in op.schema.arguments)
 
     @property
+    def meets(self) -> bool:
+        """Whether other processes wait for it: Note [Collectives as records]."""
+        return self.form == "call" and bool(self.op.meets)
+
+    @property
     def writes(self) -> bool:
         """Whether it writes memory that it is given."""
         return self.form == "in place" or (self.form not in _PURE and self.op.schema.is_mutable)

@@ -9,7 +9,9 @@ rows     of a table, the row that a number says, in the same column
 pick     of a row, the element that a number says
 drop     dropout, of the numbers that eager draws
 iota     the place along the last dim
+fill     one number
 reduce   of all elements of a row: "sum", "mean", "larger", "smaller"
+scan     of a row's elements up to its own: "sum", "prod"; or of those from it on
 column   the sum of all elements of a column
 total    of all elements, where those are many: as reduce
 store    the element, left in another array's memory: what is that
@@ -114,7 +116,7 @@ def definition(
     if found is None or args is None:
         return found
     given = args[: len(note.inputs)]
-    if found.kind == "drop":
+    if found.kind in ("drop", "fill"):
         return found
     if any(type(x) is Value for x in args[len(note.inputs) :]):
         return None
@@ -230,6 +232,15 @@ def _iota(note: Note, forms: Sequence[Form]) -> Definition | None:
     return _of("iota", note, forms, (start, step, forms[note.results[0]].shape[0]))
 
 
+def _filled(note: Note, forms: Sequence[Form]) -> Definition | None:
+    """What: the number."""
+    form, (_, *said) = forms[note.results[0]], note.op.fuses.split()
+    value = int(said[0]) if said else dict(zip(note.op.params, note.params))["value"]
+    if type(value) not in (bool, int, float):
+        return None
+    return Definition("fill", note.op.name, (), form.shape, form.dtype, note.results[0], value)
+
+
 def _reduced(note: Note, forms: Sequence[Form]) -> Definition | None:
     """What: (how, how many elements); a column's is the sum over the first dims."""
     x = forms[note.inputs[0].number]
@@ -247,7 +258,19 @@ def _reduced(note: Note, forms: Sequence[Form]) -> Definition | None:
     return None
 
 
+def _scanned(note: Note, forms: Sequence[Form]) -> Definition | None:
+    """Along the last dim.  What: (how, how many elements, whether from the end)."""
+    shape = forms[note.results[0]].shape
+    dim = note.params[0] % max(len(shape), 1)
+    if not shape or shape[dim] == 1 or math.prod(shape[dim + 1 :]) > 1:
+        return None
+    _, how, *way = note.op.fuses.split()
+    return _of("scan", note, forms, (how, shape[dim], way == ["backwards"]))
+
+
 _MAKERS = {
+    "fill": _filled, "fill 0": _filled, "fill 1": _filled,
     "cast": _cast, "cat": _cat, "embed": _embed, "rows": _rows, "pick": _pick, "iota": _iota,
     "sum": _reduced, "mean": _reduced, "larger": _reduced, "smaller": _reduced,
+    "running sum": _scanned, "running prod": _scanned, "running sum backwards": _scanned,
 }  # fmt: skip

@@ -209,7 +209,10 @@ class Elements:
         if word.kind is not kind and d.kind not in ("view", "cat", "rows", "pick"):
             word = word._replace(text=self.said(word, kind), kind=kind)
         if d.dtype.name in NARROW and word.kind is dtypes.float32:
-            if d.kind == "cast" or (self.exact and d.kind in ("map", "reduce", "drop")):
+            whole = d.kind == "fill" and abs(d.what) <= 128 and float(d.what).is_integer()
+            if (d.kind in ("cast", "fill") and not whole) or (
+                self.exact and d.kind in ("map", "reduce", "drop")
+            ):
                 self.function("convert", "copy")
                 text = f"convert({word.text}, {type_text(d.dtype)})"
                 return self.line(f"{word.text}_{SHORT[d.dtype.name]}", text, d.dtype, word)
@@ -388,6 +391,12 @@ class Elements:
         block = "block" if self.group.has_totals else "tl.program_id(0)"
         return f"{block} * (BLOCK // 4) + tl.arange(0, BLOCK // 4)"
 
+    def _fill(self, d: Definition, place: Place) -> Word:
+        kind = held(d.dtype)
+        self.function("constant", "fused")
+        text = f"constant({number_text(d.what, kind)}, {type_text(kind)})"
+        return self.line("filled", text, kind)
+
     def _iota(self, d: Definition, place: Place) -> Word:
         start, step, size = d.what
         columns = spaces.columns(d.shape, self.group.rows)
@@ -415,6 +424,14 @@ class Elements:
     def _reduce(self, d: Definition, place: Place) -> Word:
         kind = held(d.dtype)
         return self.reduced(d, self.tile(d, kind), self.place.col_mask or "None")
+
+    def _scan(self, d: Definition, place: Place) -> Word:
+        how, _, backwards = d.what
+        kind = held(d.dtype)
+        call = self.function(f"running_{how}", "fused")
+        mask = self.place.col_mask or "None"
+        word = self.line(d.name, f"{call}({self.tile(d, kind)}, {mask}, {backwards})", kind)
+        return word._replace(by_row=True, by_col=True)
 
     def reduced(self, d: Definition, tile: str, mask: str) -> Word:
         """All of a tile's rows as one number each."""

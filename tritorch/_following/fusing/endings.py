@@ -16,8 +16,9 @@ from tritorch._following.fusing.definitions import (
     is_written,
 )
 from tritorch._following.fusing.groups import Group
-from tritorch._following.fusing.kernels import Left, left_of
+from tritorch._following.fusing.kernels import FIELDS, Launched, Left, left_of
 from tritorch._following.fusing.orders import in_order, not_behind_views
+from tritorch._following.fusing.words import Written
 from tritorch._following.fusing.writing import beginning, ending
 from tritorch._following.lowering import Lowered
 from tritorch._following.tape import Form, Value
@@ -34,7 +35,7 @@ MOST_SUMMED = 1 << 15  # rows of which a product's kernel leaves sums, for a sec
 # With a copy engine, products are faster of matrices in memory: of those that many rows meet; in
 # eager's bits, of those for which another kernel would be used.
 _FEW_ACROSS, _THIN = 512, 8
-_KINDS = ("map", "cast", "view")
+_KINDS = ("map", "cast", "view", "fill")
 _PRODUCTS = ("linear", "mm", "addmm", "convolution")
 
 
@@ -219,8 +220,11 @@ class Before(NamedTuple):
     group: Group
 
 
-class Ended:
+class Ended(Launched):
     """A product, what computes its matrices, and what follows it, as a function of arrays."""
+
+    plain = (*FIELDS, "_how", "_args", "_n_places", "_firsts", "_then", "_made", "_left")
+    call: Lowered  # the product's
 
     def __init__(
         self, call: Lowered, group: Group | None, before: Sequence[Before], forms: list[Form],
@@ -228,84 +232,89 @@ class Ended:
     ) -> None:  # fmt: skip
         """forms: of all values; what is left of sums of columns is added."""
         (product,) = call.results
-        self.call, self.forms = call, forms
-        self._firsts = {each.operand: _Computed(each, exact) for each in before}
-        written = [first.written for first in self._firsts.values()]
+        self.call, self._how = call, call.note.op.fuses
+        operands = [each.operand for each in before]
+        firsts = [beginning(each.group, each.made, exact) for each in before]
+        self._firsts: tuple[Any, ...] = tuple(map(_first, before, firsts))
+        names, sources = [each.name for each in firsts], [each.source for each in firsts]
         self.results: tuple[int, ...] = (product,)
-        self.arrays: tuple[int, ...] = ()
-        self._then: tuple[Any, Any] | None = None
+        arrays: tuple[int, ...] = ()
+        self._then: str | None = None
         self.left: Left | None = None
         if group is not None:
             outputs = group.outputs(read)
-            image = call.note.op.fuses == "convolution"
+            image = self._how == "convolution"
             result = instead_of(group, outputs, product, image)
             assert result is not None
             then = ending(group, read, product, result, exact)
-            self.results, self.arrays = then.outputs, then.arrays
-            self._then = _both(then.source)
-            written.append(then)
+            self.results, arrays, self._then = then.outputs, then.arrays, then.source
+            names.append(then.name)
+            sources.append(then.source)
             if group.left:
                 most = matmul.most_parts(group.rows)
                 sums = [d.result for d in group.left]
                 self.left = left_of(sums, most, group.columns, forms, is_most=True)
-        names = [each.name.partition("_")[2] for each in written]
-        self.name = "_".join([call.note.op.name, *names])
-        self.source = "\n\n".join(_ordered(each.source, *_ORDERS[0]) for each in written)
-        self._places = [
-            x.number for x in call.args if type(x) is Value and x.number not in self._firsts
-        ]
-        read_first = [n for first in self._firsts.values() for n in first.written.arrays]
-        self.inputs = (*self._places, *read_first, *self.arrays)
+        self.name = "_".join([call.note.op.name, *(name.partition("_")[2] for name in names)])
+        self.source = "\n\n".join(_ordered(source, *_ORDERS[0]) for source in sources)
+        places = [x.number for x in call.args if type(x) is Value and x.number not in operands]
+        self._n_places = len(places)
+        known = {number: i for i, number in enumerate((*places, *operands))}
+        self._args = tuple(Value(known[x.number]) if type(x) is Value else x for x in call.args)
+        self.inputs = (*places, *(n for each in firsts for n in each.arrays), *arrays)
         made = [forms[n] for n in self.results]
-        self._left = [] if self.left is None else [forms[n].dtype for n in self.left.parts]
+        self._left = () if self.left is None else tuple(forms[n].dtype for n in self.left.parts)
         self.results += () if self.left is None else self.left.parts
-        self._kind, self._shape = made[0].dtype, made[0].shape
-        self._beside = [(form.shape, form.strides, form.dtype) for form in made[1:]]
+        self._made = tuple((form.shape, form.strides, form.dtype) for form in made)
+        moved = [forms[n] for n in (*self.inputs, *self.results)]
+        self.moved = sum(_size(form) for form in moved if form.kind is not int)
+        self.load()
 
-    def bytes(self) -> int:
-        """What it reads and writes, once each."""
-        forms = [self.forms[n] for n in (*self.inputs, *self.results)]
-        return sum(_size(form) for form in forms if form.kind is not int)
+    def load(self) -> None:
+        self._functions = None if self._then is None else _both(self._then)
+        self._computed = [_Computed(*first) for first in self._firsts]
 
     def __call__(self, *given: Any) -> Any:
-        known = dict(zip(self._places, given))
-        at = len(self._places)
-        for operand, first in self._firsts.items():
-            known[operand] = first.of(given[at : at + first.count])
+        known, at = [*given[: self._n_places]], self._n_places
+        for first in self._computed:
+            known.append(first.of(given[at : at + first.count]))
             at += first.count
-        args = [known[x.number] if type(x) is Value else x for x in self.call.args]
+        args: list[Any] = [known[x.number] if type(x) is Value else x for x in self._args]
         device = given[0].device_index
-        beside = [_C.empty_strided(*made, device) for made in self._beside]
+        (shape, _, kind), *rest = self._made
+        beside = [_C.empty_strided(*made, device) for made in rest]
         sums = matmul.Sums(self._left) if self._left else None
-        then = self._then and matmul.Then(*self._then, (*given[at:], *beside), sums)
-        if self.call.note.op.fuses == "convolution":
+        then = self._functions and matmul.Then(*self._functions, (*given[at:], *beside), sums)
+        if self._how == "convolution":
             x, w, bias, stride, padding, dilation, _, _, groups = args
-            out = conv.ended(x, w, bias, stride, padding, dilation, groups, self._shape, then)
+            out = conv.ended(x, w, bias, stride, padding, dilation, groups, shape, then)
             return (out, *beside) if beside else out
         addend: Any = None
         numbers: Sequence[float] = (1.0, 1.0)
-        if self.call.note.op.fuses == "linear":
+        if self._how == "linear":
             x, w, addend = args
             a, b = x.reshape((math.prod(x.shape[:-1]), x.shape[-1])), w.transpose(0, 1)
-        elif self.call.note.op.fuses == "mm":
+        elif self._how == "mm":
             a, b = args
         else:
             addend, a, b, *numbers = args
-        out = matmul.ended(a, b, addend, numbers, self._kind, then).reshape(self._shape)
+        out = matmul.ended(a, b, addend, numbers, kind, then).reshape(shape)
         if sums is not None:
             return (out, *beside, *sums.parts)
         return (out, *beside) if beside else out
 
 
+def _first(before: Before, written: Written) -> tuple[Any, ...]:
+    """What a matrix that a product computes is made of."""
+    kind = before.group.forms[before.made].dtype
+    return written.source, len(written.arrays), before.turned, kind, before.shape
+
+
 class _Computed:
     """A matrix that a product computes, of arrays."""
 
-    def __init__(self, before: Before, exact: bool) -> None:
-        self.written = beginning(before.group, before.made, exact)
-        self.functions = _both(self.written.source)
-        self.count, self.turned = len(self.written.arrays), before.turned
-        self.kind = before.group.forms[before.made].dtype
-        self.shape = before.shape
+    def __init__(self, source: str, count: int, turned: bool, kind: Any, shape: Any) -> None:
+        self.functions = _both(source)
+        self.count, self.turned, self.kind, self.shape = count, turned, kind, shape
 
     def of(self, arrays: tuple[Any, ...]) -> matmul.First:
         """The matrix."""

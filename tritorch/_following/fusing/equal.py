@@ -1,37 +1,24 @@
 """Stretches that differ in nothing but the numbers of their values, as equal layers do: what was
-found for one serves the others."""
+found for one serves the others, in later processes too (Note [Kept])."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from tritorch._following.coding import name_of
+from tritorch._following.fusing import kept as kept_on_disk
+from tritorch._following.fusing.kept import Found, Known, renumbered
 from tritorch._following.lowering import Lowered
 from tritorch._following.tape import Form, Value
+from tritorch.core.defaults import get_default_dtype
+from tritorch.core.generator import Generator
 from tritorch.ops.record.replacing import is_replaced
 
 MOST = 256  # stretches that are remembered
 _BY_VALUE = (bool, int, str, bytes, type(None), type(...))
 # What only looks like others' equals: notes that stand for calls whose functions are their own.
 _OWN_FUNCTIONS = ("steps", "chain", "fused")
-
-
-class Found(NamedTuple):
-    """A call in the place of others."""
-
-    call: Lowered
-    own: int | None  # which of the stretch's own calls it is
-    computed_by: int | None  # whose function it has
-
-
-class Known(NamedTuple):
-    """What was found for a stretch, in the numbers that it had."""
-
-    numbers: tuple[int, ...]  # of its values, in the order in which they come
-    first: int  # of the values that were added
-    added: tuple[Form, ...]
-    calls: tuple[Found, ...]
-    lone: frozenset[int]
 
 
 _known: dict[Any, Known] = {}
@@ -50,20 +37,28 @@ class Stretch:
     ) -> None:
         self.calls, self.forms, self._first = calls, forms, len(forms)
         self._numbers: dict[int, int] = {}
+        self._file: kept_on_disk.File | None = None
         try:
             rows = tuple(map(self._row, calls))
             wanted = tuple(number in kept for number in self._numbers)
             seen = tuple(None if n < 0 else forms[n] for n in self._numbers)
-            self.key: Any = rows, wanted, seen, options
+            self.key: Any = rows, wanted, seen, options, get_default_dtype()
             hash(self.key)
         except TypeError:  # a constant that nothing can be told of
             self.key = None
 
     def known(self) -> tuple[list[Lowered], set[int]] | None:
         """What was found for one that is equal, in the numbers of this one."""
+        if self.key is None:
+            return None
         found = _known.get(self.key)
         if found is None:
-            return None
+            self._file = kept_on_disk.file_of(self.key, len(self.calls))
+            if self._file is not None:
+                found = self._file.read(self.calls, self.forms, self._numbers)
+            if found is None:
+                return None
+            self._remember(found)
         new = dict(zip(found.numbers, self._numbers))
         new |= {found.first + i: self._first + i for i in range(len(found.added))}
         self.forms.extend(found.added)
@@ -73,7 +68,7 @@ class Stretch:
     def _as_own(self, found: Found, new: dict[int, int]) -> Lowered:
         if found.own is not None:
             return self.calls[found.own]
-        call = _renumbered(found.call, new)
+        call = renumbered(found.call, new)
         if found.computed_by is None:
             return call
         return call._replace(function=self.calls[found.computed_by].function)
@@ -82,15 +77,28 @@ class Stretch:
         """Takes down what was found."""
         if self.key is None:
             return
-        own = {id(call): i for i, call in enumerate(self.calls)}
+        own = {id(call.note): i for i, call in enumerate(self.calls)}
         functions = {id(call.function): i for i, call in enumerate(self.calls)}
-        if len(_known) >= MOST:
-            _known.clear()
-        _known[self.key] = Known(
+        found = Known(
             tuple(self._numbers), self._first, tuple(self.forms[self._first :]),
-            tuple(Found(x, own.get(id(x)), functions.get(id(x.function))) for x in calls),
+            tuple(self._found(x, own.get(id(x.note)), functions.get(id(x.function)))
+                  for x in calls),
             frozenset(lone),
         )  # fmt: skip
+        self._remember(found)
+        if self._file is not None:
+            self._file.write(found, self.calls)
+
+    def _found(self, call: Lowered, own: int | None, computed_by: int | None) -> Found:
+        mine = None if own is None else self.calls[own]
+        if mine is None or mine.function is not call.function:
+            return Found(call, None, computed_by)
+        return Found(call, own if mine == call else None, own)
+
+    def _remember(self, found: Known) -> None:
+        if len(_known) >= MOST:
+            _known.clear()
+        _known[self.key] = found
 
     def _row(self, call: Lowered) -> Any:
         note = call.note
@@ -99,7 +107,8 @@ class Stretch:
         results = tuple(self._place(number) for number in (*note.results, *call.results))
         given = tuple(self._exact(x) for x in (note.inputs, note.params, call.args))
         replaced = note.form in ("call", "pointwise") and is_replaced(note.op, "gpu")
-        return note.form, note.op, replaced, note.several, note.place, call.writes, given, results
+        op = name_of(note) or (None if note.op is None else _Same(note.op))
+        return note.form, op, replaced, note.several, call.writes, given, results
 
     def _place(self, number: int) -> int:
         return self._numbers.setdefault(number, len(self._numbers))
@@ -116,6 +125,7 @@ class Stretch:
         if kind is slice:
             return kind, *map(self._exact, (value.start, value.stop, value.step))
         by_value = kind in _BY_VALUE or getattr(kind, "_told_by_value", False)
+        by_value = by_value and kind is not Generator
         return (kind, value) if by_value else _Same(value)
 
 
@@ -131,16 +141,5 @@ class _Same:
     def __hash__(self) -> int:
         return id(self.value)
 
-
-def _renumbered(call: Lowered, new: dict[int, int]) -> Lowered:
-    """A call with other numbers for its values."""
-
-    def moved(values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(Value(new[x.number]) if type(x) is Value else x for x in values)
-
-    note = call.note
-    results = tuple(new[n] for n in note.results)
-    note = note._replace(inputs=moved(note.inputs), results=results)
-    return call._replace(
-        args=moved(call.args), results=tuple(new[n] for n in call.results), note=note
-    )
+    def __repr__(self) -> str:
+        raise TypeError  # another process cannot tell

@@ -11,7 +11,7 @@ from tritorch._following.fusing.definitions import definition
 from tritorch._following.fusing.endings import Ended, matrices_of
 from tritorch._following.fusing.equal import Stretch
 from tritorch._following.fusing.grouping import Grouping, Item
-from tritorch._following.fusing.kernels import AddUp, Fused, Left, portions
+from tritorch._following.fusing.kernels import AddUp, Fused, Launched, Left, portions
 from tritorch._following.fusing.lists import FusedList
 from tritorch._following.fusing.parts import parts_of, without_unread
 from tritorch._following.fusing.writes import is_plain_write, with_stores
@@ -19,16 +19,6 @@ from tritorch._following.lowering import Lowered, lowered
 from tritorch._following.tape import Form, Note, Value
 
 TRIES = 6
-
-
-class FusedOp:
-    """What stands for a record where a kernel was written."""
-
-    is_view = False
-    kind = "fused"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
 
 def written_kernels(
@@ -89,15 +79,26 @@ def _fused(
     if len(calls) < 2:
         return list(calls), set()
     stretch = Stretch(calls, forms, kept, exact, tables)
-    known = None if showing.is_shown() else stretch.known()
-    if known is not None:
-        return known
-    calls, after = with_stores(calls, forms)
-    kept = kept.union(after)
-    found = _by_kernels(calls, forms, kept, after, exact, tables)
-    lone = {call.args[1].number for call in found if call.note.form == "store"}
-    stretch.keep(found, lone)
+    known = stretch.known()
+    if known is None:
+        plain, after = with_stores(calls, forms)
+        found = _by_kernels(plain, forms, kept.union(after), after, exact, tables)
+        lone = {call.args[1].number for call in found if call.note.form == "store"}
+        stretch.keep(found, lone)
+    else:
+        found, lone = known
+    if not lone:
+        _say(found, calls)
     return found, lone
+
+
+def _say(found: Sequence[Lowered], calls: Sequence[Lowered]) -> None:
+    """Says for which lines of the program kernels were written."""
+    for call in found:
+        if isinstance(kernel := call.function, Launched) and kernel.origin:
+            places = [calls[i].note.place if i < len(calls) else None for _, i in kernel.origin]
+            names = [name for name, _ in kernel.origin]
+            showing.wrote(kernel, kernel.source, [*zip(names, places)])
 
 
 def _by_kernels(
@@ -187,22 +188,16 @@ def _tried(
         else:
             assert unit.group is not None
             kernel = Fused(unit.group, read, exact, forms)
+            if not kernel.is_placed:  # of numbers alone: what else it computes, nobody reads
+                found += [_as_call(by_item[m], forms) for m in unit.members]
+                continue
             left += [] if kernel.left is None else [kernel.left]
         which = [m for m in unit.members if not _is_view(items[m])]
-        notes = [x if type(x) is Note else x.note for x in (by_item[m] for m in which)]
-        showing.wrote(kernel, kernel.source, [(note.op.name, note.place) for note in notes])
-        found.append(_as_fused(kernel))
+        kernel.origin = tuple((_note_of(by_item[m]).op.name, items[m].origin) for m in which)
+        found.append(kernel.as_call())
         for m in grouping.views_read(unit):
             found.append(_as_call(by_item[m], forms))
     return _added_up(found, left, forms), set()
-
-
-def _as_fused(kernel: Any) -> Lowered:
-    note = Note(
-        "fused", FusedOp(kernel.name), tuple(map(Value, kernel.inputs)), (), kernel.results,
-        len(kernel.results) > 1,
-    )  # fmt: skip
-    return Lowered(kernel, note.inputs, note.results, note, False)
 
 
 def _added_up(
@@ -215,14 +210,16 @@ def _added_up(
     for call in calls:
         reads = set(_reads(call.args))
         if any(not reads.isdisjoint(each.sums) for each in waiting):
-            found += [_as_fused(AddUp(each, forms)) for each in portions(waiting)]
+            found += [AddUp(each, forms).as_call() for each in portions(waiting)]
             waiting = []
         found.append(call)
         waiting += [each for each in left if each.parts[0] in call.results]
-    return found + [_as_fused(AddUp(each, forms)) for each in portions(waiting)]
+    return found + [AddUp(each, forms).as_call() for each in portions(waiting)]
 
 
-_EXACT = ("map", "cast", "store", "view", "cat", "embed", "drop", "iota", "rows", "pick")
+_EXACT = (
+    "map", "cast", "store", "view", "cat", "embed", "drop", "iota", "fill", "rows", "pick",
+)  # fmt: skip
 
 
 def _is_view(item: Item) -> bool:
@@ -231,6 +228,10 @@ def _is_view(item: Item) -> bool:
 
 def _as_call(item: Any, forms: Sequence[Form]) -> Lowered:
     return lowered(item, forms) if type(item) is Note else item
+
+
+def _note_of(item: Any) -> Note:
+    return item if type(item) is Note else item.note
 
 
 def _reads(given: Sequence[Any]) -> tuple[int, ...]:

@@ -113,8 +113,8 @@ class Grouping:
         for unit in units:
             assert unit.group is not None
             own = set(unit.group.unfit(self.read_of(unit))) - self.alone
-            # If those were known, others were not when they joined.
-            found |= own or {n for m in unit.members for n in self.items[m].results}
+            # If it was known that those are in memory, others were not when they joined.
+            found |= own - self.kept or {n for m in unit.members for n in self.items[m].results}
         assert not found <= self.alone, "a kernel cannot be written"
         self.alone |= found
 
@@ -372,7 +372,7 @@ class Grouping:
         """So many rows their space may have."""
         wanted = {n for n in known if n > 1}
         for d in definitions:
-            if d.kind == "reduce":
+            if d.kind in ("reduce", "scan"):
                 x = d.operands[0]
                 assert type(x) is Value
                 wanted.add(math.prod(self.forms[x.number].shape) // d.what[1])

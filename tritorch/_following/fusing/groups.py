@@ -15,10 +15,11 @@ LONG = 4  # times so many columns are gone through by one program, however few r
 MANY = 64  # rows whose programs keep a GPU busy, however many columns each goes through
 MOST_INPUTS = 24
 MOST_OUTPUTS = 64
-_HOLDING = ("reduce", "column")
+_HOLDING = ("reduce", "scan", "column")
 _SUMS = ("column", "total")  # known when the kernel is done
-_SPREAD = ("map", "cast", "iota")
-_STRAIGHT = ("map", "cast", "store")
+_SPREAD = ("map", "cast", "iota", "fill")
+_IN_PLACE = ("map", "cast", "store", "drop")
+_STRAIGHT = ("map", "cast", "store", "fill")
 
 
 class Group:
@@ -126,6 +127,8 @@ class Group:
             return True
         if inside is not None and inside.kind in _SUMS:
             return False
+        if number in self._fixed and not self._reads_in_place(d, form.shape):
+            return False
         at = spaces.split(form.shape, rows)
         if d.kind in _HOLDING or d.kind in _SUMS:
             count = rows if d.kind == "column" else math.prod(form.shape) // d.what[1]
@@ -143,6 +146,29 @@ class Group:
                 spaces.seen(form.shape, d.shape, strides, offset, rows) is not None
             )
         return self._spreads(number, d.shape)
+
+    @functools.cached_property
+    def _fixed(self) -> set[int]:
+        """The values whose elements are known where a row has them, and nowhere else: scans, and
+        what is computed of those."""
+        found: set[int] = set()
+        for d in self.definitions:
+            if d.kind == "scan" or (d.kind != "reduce" and not found.isdisjoint(d.reads)):
+                found.add(d.result)
+        return found
+
+    def _reads_in_place(self, d: Definition, shape: tuple[int, ...]) -> bool:
+        """Whether each element of a definition is computed of that of an operand in its own place,
+        or of whole rows."""
+        if d.kind in _IN_PLACE:
+            along = spaces.own(shape, d.shape, self.rows)
+        elif d.kind == "view":
+            offset, strides = d.what
+            along = spaces.seen(shape, d.shape, strides, offset, self.rows)
+        else:
+            return d.kind in _HOLDING
+        columns = spaces.columns(d.shape, self.rows)
+        return along is not None and along.is_same and along.size == columns
 
     def _spreads(self, number: int, shape: tuple[int, ...]) -> bool:
         """Whether a value is found for the places of a shape that it broadcasts to."""
@@ -171,6 +197,6 @@ class Group:
         if self.holds and self.has_totals:
             return False
         return not self.loops or (
-            all(d.kind != "column" for d in self.definitions)
+            all(d.kind not in ("column", "scan") for d in self.definitions)
             and (self.columns <= LONG * WIDEST or self.rows >= MANY)
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from tritorch import _C
 from tritorch._following.fusing.definitions import Definition
@@ -13,7 +13,8 @@ from tritorch._following.fusing.looping import Looped
 from tritorch._following.fusing.orders import in_order_of_memory
 from tritorch._following.fusing.words import Written, held, identity, type_text
 from tritorch._following.fusing.writing import Source
-from tritorch._following.tape import Form
+from tritorch._following.lowering import Lowered
+from tritorch._following.tape import Form, Note, Value
 from tritorch._triton.kernel import written_kernel
 from tritorch.gpu import errors
 from tritorch.gpu.layout import LONG, block_size, float_bits
@@ -53,72 +54,117 @@ def tile(group: Group) -> dict[str, int]:
     return {"ROWS": rows, "WIDTH": width, "num_warps": warps}
 
 
-class Fused:
-    """A group's kernel, as a function of arrays and numbers."""
+class FusedOp:
+    """What stands for a record where a kernel was written."""
 
-    def __init__(self, group: Group, read: set[int], exact: bool, forms: list[Form]) -> None:
-        """forms: of all values; what programs leave of sums of columns is added."""
-        self.group, self.forms = group, forms
-        source = Looped if group.loops else Source
-        outputs = group.outputs(read)
-        ordered = in_order_of_memory(group, outputs)
-        self.kernel: Written = source(ordered, exact).written(outputs)
-        self.name, self.source = self.kernel.name, self.kernel.source
-        numbers = dict.fromkeys(n.value for n in self.kernel.numbers)
-        targets = group.targets
-        written = dict.fromkeys(targets[n] for n in self.kernel.outputs if n in targets)
-        self.inputs = (*self.kernel.arrays, *written, *numbers)
-        self.launch = written_kernel(self.kernel.source)
-        self.options: dict[str, Any] = tile(group)
-        if exact:
-            self.options["enable_fp_fusion"] = False
-        places = {number: i for i, number in enumerate(self.inputs)}
-        self._written = [places.get(targets.get(n, -1)) for n in self.kernel.outputs]
-        self._n_arrays = len(self.kernel.arrays)
-        self._numbers = [(places[n.value], n.as_bits) for n in self.kernel.numbers]
-        made = [group.forms[n] for n in self.kernel.outputs]
-        self._made = [(form.shape, form.strides, form.dtype) for form in made]
-        self._grid = (self._blocks(),)
-        self._totals: _Totals | None = None
-        self.left: Left | None = None
-        self.results = self.kernel.outputs
-        if group.has_totals:
-            self._totals = _Totals(group, self.kernel.sums, self._grid[0])
-            self.results += self.kernel.sums
-        elif self.kernel.sums:
-            self.left = left_of(self.kernel.sums, self._grid[0], group.columns, forms)
-            left = [forms[n] for n in self.left.parts]
-            self._made += [(form.shape, form.strides, form.dtype) for form in left]
-            self._written += [None] * len(left)
-            self.results += self.left.parts
+    is_view = False
+    kind = "fused"
 
-    def _blocks(self) -> int:
-        group = self.group
-        if not group.holds:
-            blocks = -(-group.columns // self.options["BLOCK"])
-            return min(blocks, PROGRAMS_OF_ALL) if self.kernel.sums else blocks
-        blocks = -(-group.rows // self.options["ROWS"])
-        return min(blocks, PROGRAMS) if self.kernel.sums else blocks
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    @property
-    def launches(self) -> int:
-        """How many kernels it launches."""
-        return 1 if self._totals is None else 2
+
+class Launched:
+    """A kernel that was written, as a function of arrays and numbers.
+
+    What it is called with and how is plain data, by which it can be made again: Note [Kept]."""
+
+    plain: ClassVar[tuple[str, ...]] = ()  # the fields that say all
+    name: str
+    source: str
+    inputs: tuple[int, ...]  # values
+    results: tuple[int, ...]
+    moved: int  # bytes that it reads and writes, once each
+    elements: int | None = None  # that it computes of all its definitions
+    launches = 1
+    origin: tuple[tuple[str, int], ...] = ()  # records' names, and of which calls they are
+
+    def state(self) -> tuple[Any, ...]:
+        """The fields that say all."""
+        return tuple(getattr(self, name) for name in self.plain)
+
+    @classmethod
+    def of(cls, state: Sequence[Any]) -> Launched:
+        """The kernel that has such fields."""
+        made = cls.__new__(cls)
+        for name, value in zip(cls.plain, state, strict=True):
+            setattr(made, name, value)
+        made.load()
+        return made
+
+    def load(self) -> None:
+        """Finds what is launched."""
+        self.launch = written_kernel(self.source)
 
     def bytes(self) -> int:
         """What it reads and writes, once each."""
-        forms, roots = self.forms, self.group.roots
-        seen: set[Any] = set()
-        total = 0
-        for number in (*self.kernel.read, *self.results):
-            form = forms[number]
-            place = roots.get(number, number), math.prod(form.shape)
-            if place in seen:
-                continue
-            seen.add(place)
-            size = math.prod(n for n, s in zip(form.shape, form.strides) if s or n == 1)
-            total += size * form.dtype.itemsize
-        return total
+        return self.moved
+
+    def as_call(self) -> Lowered:
+        """The call of it."""
+        given, several = tuple(map(Value, self.inputs)), len(self.results) > 1
+        note = Note("fused", FusedOp(self.name), given, (), self.results, several)
+        return Lowered(self, given, self.results, note, False)
+
+    def __call__(self, *given: Any) -> Any:
+        raise NotImplementedError
+
+
+FIELDS = ("name", "source", "inputs", "results", "moved", "elements", "origin")
+
+
+class Fused(Launched):
+    """A group's kernel."""
+
+    plain = (*FIELDS, "_options", "_grid", "_made", "_written", "_n_arrays", "_numbers", "_marks",
+             "_second")  # fmt: skip
+
+    def __init__(self, group: Group, read: set[int], exact: bool, forms: list[Form]) -> None:
+        """forms: of all values; what programs leave of sums of columns is added."""
+        source = Looped if group.loops else Source
+        outputs = group.outputs(read)
+        ordered = in_order_of_memory(group, outputs)
+        kernel: Written = source(ordered, exact).written(outputs)
+        self.name, self.source = kernel.name, kernel.source
+        numbers = dict.fromkeys(n.value for n in kernel.numbers)
+        targets = group.targets
+        written = dict.fromkeys(targets[n] for n in kernel.outputs if n in targets)
+        self.inputs = (*kernel.arrays, *written, *numbers)
+        self.is_placed = len(self.inputs) > len(numbers)  # an array says on which device it is
+        options: dict[str, Any] = tile(group)
+        if exact:
+            options["enable_fp_fusion"] = False
+        self._options = tuple(options.items())
+        places = {number: i for i, number in enumerate(self.inputs)}
+        self._n_arrays, self._marks = len(kernel.arrays), kernel.marks
+        self._numbers = tuple((places[n.value], n.as_bits) for n in kernel.numbers)
+        self._grid = (_blocks(group, options, kernel),)
+        self._second: tuple[Any, ...] | None = None
+        self.left: Left | None = None
+        self.results = kernel.outputs
+        made = list(kernel.outputs)
+        if group.has_totals:
+            self._second = _second(group, kernel.sums, self._grid[0])
+            self.results += kernel.sums
+        elif kernel.sums:
+            self.left = left_of(kernel.sums, self._grid[0], group.columns, forms)
+            made += self.left.parts
+            self.results += self.left.parts
+        self._made = tuple(_layout(forms[n]) for n in made)
+        self._written = tuple(places.get(targets.get(n, -1)) for n in made)
+        self.elements = sum(math.prod(d.shape) for d in group.definitions)
+        self.moved = _moved((*kernel.read, *self.results), group, forms)
+        self.load()
+
+    def load(self) -> None:
+        super().load()
+        self.options = dict(self._options)
+        self.totals = None if self._second is None else _Totals(*self._second)
+
+    @property
+    def launches(self) -> int:  # type: ignore[override]
+        """How many kernels it launches."""
+        return 1 if self.totals is None else 2
 
     def __call__(self, *given: Any) -> Any:
         arrays = given[: self._n_arrays]
@@ -129,26 +175,65 @@ class Fused:
             for made, target in zip(self._made, self._written)
         ]
         parts: Sequence[Any] = ()
-        if self._totals is not None:
-            parts = self._totals.parts(device)
+        if self.totals is not None:
+            parts = self.totals.parts(device)
         marks: Sequence[Any] = ()
-        if self.kernel.marks is not None:
-            name, dim, size = self.kernel.marks
+        if self._marks is not None:
+            name, dim, size = self._marks
             marks = errors.mark(device, name, _OUTSIDE, (dim, size))
         self.launch(self._grid, *arrays, *numbers, *outs, *parts, *marks, **self.options)
-        if self._totals is not None:
-            outs += self._totals(parts, device)
+        if self.totals is not None:
+            outs += self.totals(parts, device)
         return outs[0] if len(outs) == 1 else tuple(outs)
+
+
+Layout = tuple[Any, Any, Any]  # how an array lies: its shape, strides and dtype
+
+
+def _layout(form: Form) -> Layout:
+    return form.shape, form.strides, form.dtype
+
+
+def _blocks(group: Group, options: Mapping[str, Any], kernel: Written) -> int:
+    """How many programs compute a group."""
+    if not group.holds:
+        blocks = -(-group.columns // options["BLOCK"])
+        return min(blocks, PROGRAMS_OF_ALL) if kernel.sums else blocks
+    blocks = -(-group.rows // options["ROWS"])
+    return min(blocks, PROGRAMS) if kernel.sums else blocks
+
+
+def _moved(numbers: Sequence[int], group: Group, forms: Sequence[Form]) -> int:
+    """The bytes of values, once each."""
+    seen: set[Any] = set()
+    total = 0
+    for number in numbers:
+        form = forms[number]
+        place = group.roots.get(number, number), math.prod(form.shape)
+        if place in seen:
+            continue
+        seen.add(place)
+        size = math.prod(n for n, s in zip(form.shape, form.strides) if s or n == 1)
+        total += size * form.dtype.itemsize
+    return total
+
+
+def _second(group: Group, totals: Sequence[int], programs: int) -> tuple[Any, ...]:
+    """What the second kernel of reductions to one number is made of."""
+    forms = [group.forms[number] for number in totals]
+    kept = tuple(((programs,), held(form.dtype)) for form in forms)
+    source = _total([group.made[n] for n in totals], programs)
+    return source, programs, tuple(map(_layout, forms)), kept
 
 
 class _Totals:
     """The second kernel of reductions to one number, of what each program has left."""
 
-    def __init__(self, group: Group, totals: Sequence[int], programs: int) -> None:
-        forms = [group.forms[number] for number in totals]
-        self.made = [(form.shape, form.strides, form.dtype) for form in forms]
-        self.kept = [((programs,), held(form.dtype)) for form in forms]
-        self.launch = written_kernel(_total([group.made[n] for n in totals], programs))
+    def __init__(
+        self, source: str, programs: int, made: Sequence[Layout], kept: Sequence[Any]
+    ) -> None:
+        self.made, self.kept = made, kept
+        self.launch = written_kernel(source)
         self.options = {"WIDTH": max(4, 1 << (programs - 1).bit_length()), "num_warps": 4}
 
     def parts(self, device: int) -> list[Any]:
@@ -202,26 +287,24 @@ def left_of(
     return Left(tuple(range(first, len(forms))), tuple(sums), programs, columns, is_most)
 
 
-class AddUp:
+class AddUp(Launched):
     """The second kernel of sums of columns: it adds up what programs of several kernels have left,
     each in their order."""
 
+    plain = (*FIELDS, "_grid", "_made", "_counted")
     name = "fused_add_up"
 
     def __init__(self, left: Sequence[Left], forms: Sequence[Form]) -> None:
         self.inputs = tuple(number for each in left for number in each.parts)
         self.results = tuple(number for each in left for number in each.sums)
         made = [forms[number] for number in self.results]
-        self._made = [(form.shape, form.strides, form.dtype) for form in made]
-        self._sizes = [forms[n] for n in (*self.inputs, *self.results)]
+        self._made = tuple(_layout(form) for form in made)
+        sizes = [*(forms[n] for n in self.inputs), *made]
+        self.moved = sum(math.prod(form.shape) * form.dtype.itemsize for form in sizes)
         self.source, programs = _add_up(left, [form.dtype for form in made])
         self._grid = (programs,)
-        self._counted = [self.inputs.index(each.parts[0]) for each in left if each.is_most]
-        self.launch = written_kernel(self.source)
-
-    def bytes(self) -> int:
-        """What it reads and writes, once each."""
-        return sum(math.prod(form.shape) * form.dtype.itemsize for form in self._sizes)
+        self._counted = tuple(self.inputs.index(each.parts[0]) for each in left if each.is_most)
+        self.load()
 
     def __call__(self, *parts: Any) -> Any:
         device = parts[0].device_index

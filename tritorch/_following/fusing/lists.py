@@ -13,16 +13,15 @@ from typing import Any, NamedTuple
 from tritorch import _C
 from tritorch._following.fusing.definitions import is_dense_row_major
 from tritorch._following.fusing.groups import Group
-from tritorch._following.fusing.kernels import argument, is_long
+from tritorch._following.fusing.kernels import FIELDS, Launched, Layout, argument, is_long
 from tritorch._following.fusing.orders import in_order_of_memory
 from tritorch._following.fusing.words import Written, type_text
 from tritorch._following.fusing.writing import Source
 from tritorch._following.tape import Form, Value
-from tritorch._triton.kernel import written_kernel
 from tritorch.gpu.multi_tensor import table
 
 FEW = 4  # groups from which a table pays
-_KINDS = ("map", "cast", "store")
+_KINDS = ("map", "cast", "store", "fill")
 
 
 class Program(NamedTuple):
@@ -63,10 +62,10 @@ def program_of(group: Group, outputs: Sequence[int]) -> Program | None:
             operands.append(("array", which, form.dtype, whole))
         if d.shape != shape and math.prod(d.shape) > 1:
             return None
-        what = d.what if d.kind == "map" else None
+        what = d.what if d.kind == "map" else repr(d.what) if d.kind == "fill" else None
         lines.append((d.kind, d.name, what, d.dtype, d.shape == shape, d.result in outputs,
                       *operands))  # fmt: skip
-    return Program(tuple(lines), tuple(arrays))
+    return Program(tuple(lines), tuple(arrays)) if arrays else None
 
 
 def _is_whole(form: Form, shape: tuple[int, ...]) -> bool:
@@ -112,77 +111,86 @@ def _written(group: Group, outputs: Sequence[int], exact: bool) -> Written:
                    tuple(outputs), (), None)  # fmt: skip
 
 
-class FusedList:
+class FusedList(Launched):
     """The kernel of several groups, as a function of their arrays and of numbers."""
 
-    launches = 1
+    plain = (*FIELDS, "_options", "_rows", "_numbers", "_block")
 
     def __init__(self, groups: Sequence[Group], read: set[int], exact: bool) -> None:
         outputs = [group.outputs(read) for group in groups]
         ordered = [in_order_of_memory(*each) for each in zip(groups, outputs)]
         # Places in an array of one element are not told from those of an array of several.
         first = max(range(len(groups)), key=lambda i: ordered[i].columns > 1)
-        self.kernel = _written(ordered[first], outputs[first], exact)
-        self.name, self.source = self.kernel.name, self.kernel.source
+        kernel = _written(ordered[first], outputs[first], exact)
+        self.name, self.source = kernel.name, kernel.source
         programs = [program_of(*each) for each in zip(groups, outputs)]
         arrays = [program.arrays for program in programs if program is not None]
-        order = [arrays[first].index(number) for number in self.kernel.arrays]
-        self._rows = [
-            _Row(group, numbers, [known[place] for place in order])
-            for group, numbers, known in zip(groups, outputs, arrays)
-        ]
-        given = [number for row in self._rows for number in (*row.arrays, *row.targets)]
-        self._numbers = [(len(given) + i, n.as_bits) for i, n in enumerate(self.kernel.numbers)]
-        self.inputs = (*given, *(n.value for n in self.kernel.numbers))
+        order = [arrays[first].index(number) for number in kernel.arrays]
+        read_by = [[known[place] for place in order] for known in arrays]
+        rows = [*zip(groups, outputs, read_by)]
+        given = [
+            number for group, numbers, own in rows
+            for number in (*own, *(group.targets[n] for n in numbers if n in group.targets))
+        ]  # fmt: skip
+        self._rows: tuple[Any, ...] = tuple(_row(*row) for row in rows)
+        self.moved = sum(_bytes(*row) for row in rows)
+        self.elements = sum(math.prod(d.shape) for group in groups for d in group.definitions)
+        self._numbers = tuple((len(given) + i, n.as_bits) for i, n in enumerate(kernel.numbers))
+        self.inputs = (*given, *(n.value for n in kernel.numbers))
         self.results = tuple(number for numbers in outputs for number in numbers)
-        self.launch = written_kernel(self.source)
-        self.options: dict[str, Any] = {"enable_fp_fusion": False} if exact else {}
+        self._options = (("enable_fp_fusion", False),) * exact
         self._block = 256 if is_long(groups[first]) else 1024
+        self.load()
 
-    def bytes(self) -> int:
-        """What it reads and writes, once each."""
-        return sum(row.bytes for row in self._rows)
+    def load(self) -> None:
+        super().load()
+        self._rows = tuple(_Row(*row) for row in self._rows)
 
     def __call__(self, *given: Any) -> Any:
         rows, at = [], 0
         for row in self._rows:
-            rows.append(row.of(given[at : at + row.count]))
-            at += row.count
+            rows.append(row.of(given[at : at + row.given]))
+            at += row.given
         found = table(rows)
         numbers = [argument(given[i], as_bits) for i, as_bits in self._numbers]
         self.launch(
             (found.programs,), found.rows, found.chunks, *numbers, WIDTH=2 + len(rows[0]),
             ALIGNED=found.aligned, CHUNK=found.chunk, BLOCK=min(self._block, found.block),
-            num_warps=4, **self.options,
+            num_warps=4, **dict(self._options),
         )  # fmt: skip
         outs = len(self.results) // len(rows)
         return tuple(array for row in rows for array in row[:outs])
 
 
-class _Row:
+class _Row(NamedTuple):
     """A group's part of a table: what it makes or writes, then what it reads."""
 
-    def __init__(self, group: Group, outputs: Sequence[int], arrays: list[int]) -> None:
-        forms = [group.forms[n] for n in outputs]
-        self.arrays = arrays
-        self.targets = [group.targets[n] for n in outputs if n in group.targets]
-        self.count = len(arrays) + len(self.targets)
-        self._made = [
-            None if n in group.targets else (form.shape, form.strides, form.dtype)
-            for n, form in zip(outputs, forms)
-        ]
-        forms += [group.forms[n] for n in arrays]
-        self.bytes = sum(math.prod(form.shape) * form.dtype.itemsize for form in forms)
+    read: int  # arrays
+    given: int  # of those, and of arrays that it writes
+    made: tuple[Layout | None, ...]  # of each result: how it lies; None of one that it writes
 
     def of(self, given: Sequence[Any]) -> list[Any]:
         """The row, of arrays that are read and then those that are written."""
-        written = iter(given[len(self.arrays) :])
+        written = iter(given[self.read :])
         device = given[0].device_index
         made = [
-            next(written) if each is None else _C.empty_strided(*each, device)
-            for each in self._made
+            next(written) if each is None else _C.empty_strided(*each, device) for each in self.made
         ]
-        return [*made, *given[: len(self.arrays)]]
+        return [*made, *given[: self.read]]
+
+
+def _row(group: Group, outputs: Sequence[int], arrays: Sequence[int]) -> _Row:
+    targets = group.targets
+    made = tuple(
+        None if n in targets else (form.shape, form.strides, form.dtype)
+        for n, form in ((n, group.forms[n]) for n in outputs)
+    )
+    return _Row(len(arrays), len(arrays) + sum(each is None for each in made), made)
+
+
+def _bytes(group: Group, outputs: Sequence[int], arrays: Sequence[int]) -> int:
+    forms = [group.forms[n] for n in (*outputs, *arrays)]
+    return sum(math.prod(form.shape) * form.dtype.itemsize for form in forms)
 
 
 _LIST = """import triton

@@ -15,7 +15,7 @@ from tritorch._following.fusing.groups import Group
 from tritorch._following.tape import Form
 
 # Of elements that are found wherever they are counted.
-_ANYWHERE = ("map", "cast", "view", "total", "store")
+_ANYWHERE = ("map", "cast", "view", "total", "store", "fill")
 Order = tuple[int, ...]
 
 

@@ -21,7 +21,12 @@ def parts_of(note: Note, forms: list[Form], read: set[int]) -> list[Note] | None
     """The calls of a record's parts, with the forms of what they make at the end of `forms`; None
     if it has none.  read: values of which somebody reads."""
     op = note.op
-    if note.form != "call" or op.parts is None or any(type(x) is Value for x in note.params):
+    if (
+        note.form != "call"
+        or op.parts is None
+        or op.fuses
+        or any(type(x) is Value for x in note.params)
+    ):
         return None
     if not all(x is None or type(x) is Value for x in note.inputs):
         return None

@@ -122,17 +122,40 @@ def kept_below(root: Any) -> list[Kept]:
     return [each for node in nodes for each in _kept_of(node)]
 
 
-def sources(kept: list[Kept], tape: Tape, numbers: dict[int, int], writes_unseen: bool) -> set[int]:
-    """The slots of the inputs that tell what is kept."""
-    if writes_unseen:
-        return set(numbers.values())
-    needed: set[int | None] = {tape.known(x.array) for x in kept if x.array is not None}
+class Sources:
+    """Of which inputs the values of a tape are computed."""
+
+    def __init__(self, tape: Tape, numbers: dict[int, int], writes_unseen: bool) -> None:
+        """numbers: of the inputs' arrays, with their slots; writes_unseen: the tape lacks some."""
+        self._tape, self._all = tape, set(numbers.values())
+        self._masks = {} if writes_unseen else _sources(tape, numbers)
+        self._seen = not writes_unseen
+
+    def of(self, kept: list[Kept]) -> set[int]:
+        """The slots of the inputs that tell what is kept."""
+        known = [self._tape.known(x.array) for x in kept if x.array is not None]
+        if not self._seen or None in known:
+            return set(self._all)
+        mask = 0
+        for number in known:
+            assert number is not None
+            mask |= self._masks.get(number, 0)
+        return {slot for slot in self._all if mask >> slot & 1}
+
+
+def _sources(tape: Tape, numbers: dict[int, int]) -> dict[int, int]:
+    """For each value, a mask of the slots of the inputs of which it is computed."""
+    found = {number: 1 << slot for number, slot in numbers.items()}
     memory = tape.places()
-    for note in reversed(tape.notes):
+    showing: dict[Any, list[int]] = {}
+    for number, place in memory.items():
+        showing.setdefault(place, []).append(number)
+    for note in tape.notes:
         read = [x.number for x in note.inputs if type(x) is Value]
-        written = {memory[number] for number in read if note.writes}
-        if needed.intersection(note.results) or any(
-            memory.get(n) in written for n in needed if n is not None
-        ):
-            needed.update(read)
-    return {slot for number, slot in numbers.items() if None in needed or number in needed}
+        mask = 0
+        for number in read:
+            mask |= found.get(number, 0)
+        written = {memory[number] for number in read} if note.writes else ()
+        for number in (*note.results, *(n for place in written for n in showing[place])):
+            found[number] = found.get(number, 0) | mask
+    return found

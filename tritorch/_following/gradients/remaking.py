@@ -86,7 +86,7 @@ class Chosen(NamedTuple):
 
 def chosen(forward: Forward, needed: set[int], pinned: set[int], budget: float) -> Chosen:
     """What to save, so that a backward pass has what it needs; pinned: what it has to be given."""
-    prices = {i: price(note, forward.forms) for i, note in enumerate(forward.notes)}
+    prices = _prices(forward.notes, forward.forms)
     order = sorted(prices, key=lambda i: prices[i])
     free = sum(x == 0 for x in prices.values())
     cheap = sum(x <= CHEAP for x in prices.values())
@@ -218,12 +218,31 @@ def with_calls(
 # ---- prices --------------------------------------------------------------------------------------
 
 
+def _prices(notes: Sequence[Note], forms: Sequence[Form]) -> dict[int, float]:
+    """What calls cost, by their places; of equal layers, that is found once."""
+    known: dict[Any, float] = {}
+    found = {}
+    for i, note in enumerate(notes):
+        seen = tuple(forms[x.number] if type(x) is Value else x for x in note.inputs)
+        made = tuple(None if n < 0 else forms[n] for n in note.results)
+        key = note.form, id(note.op), seen, note.params, made
+        try:
+            cost = known.get(key)
+        except TypeError:  # a constant that nothing can be told of
+            found[i] = price(note, forms)
+            continue
+        if cost is None:
+            cost = known[key] = price(note, forms)
+        found[i] = cost
+    return found
+
+
 def price(note: Note, forms: Sequence[Form]) -> float:
     """Operations for each element of what a call gives; 0 if making it again costs nothing,
     infinity if it may not be made again."""
     if note.form == "steps":
         return len(note.op.trace.steps)
-    if note.form not in ("call", "pointwise") or note.draws or note.writes:
+    if note.form not in ("call", "pointwise") or note.draws or note.writes or note.meets:
         return math.inf
     if note.op.settles or any(forms[n].dtype is None for n in note.results if n >= 0):
         return math.inf

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
 from tritorch._following import ambient, counts, described, plans, showing
-from tritorch._following.calls import filing
+from tritorch._following.calls import filing, uncollected
 from tritorch._following.gradients.below import (
     Arrivals,
+    Sources,
     kept_below,
     leaf_twin,
     nodes_after,
-    sources,
     start_at,
 )
 from tritorch._following.gradients.saving import Late, budget, saved
@@ -42,6 +42,10 @@ WRITTEN = (
     "these gradients of a compiled function are computed by its calls, made again, and an input of "
     "those was modified by an inplace operation since"
 )
+MET = (
+    "these gradients of a compiled function are computed by its calls, made again, and those are "
+    "collectives, which other processes would not call again: differentiate it without compile"
+)
 REPLACED = (
     "an input of a compiled function was given other data (`x.data = y`) before the backward pass, "
     "which reads it, and what was computed of the data before"
@@ -52,7 +56,7 @@ MOST_BACKWARDS = 4  # programs of backward passes, for different sets of outputs
 class Segment:
     """A segment with gradients, for one set of tensors that are held."""
 
-    written = WRITTEN
+    written = WRITTEN  # why its calls are not made again
 
     def __init__(self, steps: Sequence[Any], slots: list[int], held: list[int]) -> None:
         self.steps = list(steps)
@@ -72,6 +76,7 @@ class Segment:
         self.sources: list[set[int]] = []
         self.every: set[int] = set()  # all of those slots
         self.read: list[tuple[int, int]] = []  # outputs that gradients read, and their slots
+        self.meets = False  # whether other processes wait for some of its calls
         self.draft: Draft | None = None
         self.backwards: list[Backward] = []  # one for each set of outputs, as they were asked for
         self.making = plans.Making()
@@ -86,16 +91,19 @@ class Segment:
         self, roots: Sequence[Any], tensors: dict[int, Tensor], tape: Tape, slots: Sequence[int]
     ) -> None:
         """Finds what the gradient of each output reads: a program may write it before."""
+        self.meets = any(note.meets for note in tape.notes)
+        self.written = MET if self.meets else WRITTEN
         places = {id(tensors[slot]._shared): slot for slot in (*self.held, *slots)}
         writes_unseen = bool(tape.unfit) and any(step.writes for step in self.steps)
         numbers: dict[int, int] = {}
         for slot in slots:
             numbers.setdefault(tape.number(tensors[slot]._array), slot)
+        sources = Sources(tape, numbers, writes_unseen)
         for node, _ in roots:
             kept = kept_below(node)
             seen = [each for each in kept if id(each.shared) in places]
             self.watched.append({places[id(x.shared)]: x.like for x in seen[::-1]})
-            self.sources.append(sources(kept, tape, numbers, writes_unseen))
+            self.sources.append(sources.of(kept))
 
     def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, int]]:
         """How often that was written until now, by slot."""
@@ -124,6 +132,8 @@ class Segment:
 
     def can_follow(self, run: Any, grads: list[Any]) -> bool:
         """Whether calls that are made again on the inputs give what these gradients read."""
+        if self.meets:
+            return False
         needed = set().union(*(self.sources[i] for i, g in enumerate(grads) if g is not None))
         now = ((run.given[slot]._shared, *run.versions[slot]) for slot in needed)
         return all(now is shared and now.version == before for now, shared, before in now)
@@ -134,7 +144,9 @@ class Segment:
 
     def shut(self, run: Any) -> set[int]:
         """The outputs whose graph cannot be made again: what it reads, or is computed of, was
-        written since, or has other data."""
+        written since, or has other data, or it has collectives."""
+        if self.meets:
+            return {*range(len(self.watched))}
         changed = {
             slot for slot, (shared, before) in run.versions.items()
             if shared.version != before
@@ -196,12 +208,12 @@ class Segment:
         if self.can_follow(run, grads):
             return self.followed(run, grads)
         if not _C.is_grad_enabled():
-            raise RuntimeError(WRITTEN)
+            raise RuntimeError(self.written)
         # They are right, and only who differentiates them needs what was written.
         try:
             wanted = self._differentiable(run, grads)
         except Exception:  # without values something is refused
-            raise RuntimeError(WRITTEN) from None
+            raise RuntimeError(self.written) from None
         _C.set_grad_enabled(False)
         try:
             results = run.backward(grads)
@@ -210,7 +222,7 @@ class Segment:
         edges = [run.tensors[slot] for slot in self.wanting]
         edges += [g for g in grads if g is not None and g._requires_grad]
         return [
-            [refused(g, WRITTEN, edges) if further else g for g in found]
+            [refused(g, self.written, edges) if further else g for g in found]
             for found, further in zip(results, wanted)
         ]
 
@@ -261,6 +273,7 @@ class Segment:
         found = (i for i, each in enumerate(self.backwards) if each.takes(grads, numbers))
         return next(found, -1)
 
+    @uncollected()
     def learn(
         self, tape: Tape, split: int, seen: int, grads: list[Any], results: Any,
         tensors: dict[int, Tensor], numbers: tuple[Any, ...],
@@ -326,7 +339,7 @@ class Segment:
             engine.run(roots, given, True, False, Arrivals(leaves))
         if other.unfit:
             raise Unfit(other.unfit)
-        described.require_same_calls(tape, other)
+        described.require_same_calls(tape, other, self.path.symbols)
 
 
 def _strides_like(form: Form, like: MetaArray) -> tuple[Any, ...]:
@@ -446,21 +459,28 @@ class Backward:
         self, saved: list[Any], grads: list[Any], numbers: tuple[Any, ...]
     ) -> list[list[Any]]:
         if self.program is None:
-            values: list[Any] = [None] * len(self.forms)
-            for number, array in zip(self.inputs, (*saved, *grads)):
-                values[number] = array
-            forms = self.varying.begin(values, self.forms, numbers)
-            calls = [plans.checked(call, values, forms) for call in self.calls]
-            known, given = self.varying.fixed(forms), self.inputs
-            calls = improved(calls, known, given, self.kept, self.making)
-            program, places = plans.ordered(
-                calls, self.inputs, self.kept, self.varying, self.making.graphs,
-                showing.costed(calls, known),
-            )  # fmt: skip
-            self.places = [[places[number] for number in each] for each in self.results]
-            self.program = program  # last: another thread may look
-            found = [[values[number] for number in each] for each in self.results]
+            found = self._first_run(saved, grads, numbers)
         else:
             values = self.program.run(numbers, *saved, *grads)
             found = [[values[number] for number in each] for each in self.places]
         return [[_C.wrap(array) for array in each] for each in found]
+
+    @uncollected()
+    def _first_run(
+        self, saved: list[Any], grads: list[Any], numbers: tuple[Any, ...]
+    ) -> list[list[Any]]:
+        """The arrays of the results, by the functions; makes the program."""
+        values: list[Any] = [None] * len(self.forms)
+        for number, array in zip(self.inputs, (*saved, *grads)):
+            values[number] = array
+        forms = self.varying.begin(values, self.forms, numbers)
+        calls = [plans.checked(call, values, forms) for call in self.calls]
+        known, given = self.varying.fixed(forms), self.inputs
+        calls = improved(calls, known, given, self.kept, self.making)
+        program, places = plans.ordered(
+            calls, self.inputs, self.kept, self.varying, self.making.graphs,
+            showing.costed(calls, known),
+        )  # fmt: skip
+        self.places = [[places[number] for number in each] for each in self.results]
+        self.program = program  # last: another thread may look
+        return [[values[number] for number in each] for each in self.results]

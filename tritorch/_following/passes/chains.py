@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch._following.lowering import Lowered, twin_of
-from tritorch._following.passes.loops import Chain, Steps
 from tritorch._following.tape import Form, Note, Value
 from tritorch.core.arrays import cast_number, ndarray
 from tritorch.core.layout import contiguous_strides
 from tritorch.core.promotion import result_type
+from tritorch.host.chains import Chain, Steps
 from tritorch.host.steps import Trace, Untraceable, require_cast, traced
 
 LEAST = 1 << 11  # elements from which a chain pays
@@ -73,7 +73,7 @@ def steps_of(note: Note, forms: Sequence[Form]) -> tuple[Trace, int]:
     op = note.op
     if note.form == "steps":
         return op.trace, op.value
-    if "compute" in vars(op) or getattr(op.cpu, "__wrapped__", None) is not op.function:
+    if "compute" in vars(op) or getattr(op.cpu, "__wrapped__", None) is not op.eager:
         raise Untraceable(f"{op.name} was replaced")
     twins = [twin_of(forms[x.number]) if type(x) is Value else x for x in note.inputs]
     compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from tritorch._following.fusing.fuser import written_kernels
 from tritorch._following.lowering import Lowered
+from tritorch._following.passes.beside import side_by_side
 from tritorch._following.passes.chains import fused
 from tritorch._following.passes.joining import joined
-from tritorch._following.passes.layer_norms import layer_normed
 from tritorch._following.passes.norms import normed
 from tritorch._following.passes.once import once
-from tritorch._following.passes.recurrences import recurring
 from tritorch._following.tape import Form
 
 if TYPE_CHECKING:
@@ -48,9 +47,8 @@ PASSES: dict[str, Callable[[Sequence[Lowered], About], Sequence[Lowered]]] = {
     "once": lambda calls, of: once(calls, of.given, of.kept),
     "joining": lambda calls, of: joined(calls, of.forms, of.kept),
     "norms": lambda calls, of: normed(calls, of.forms, of.kept),
-    "recurrences": lambda calls, of: recurring(calls, of.forms),
-    "layer_norms": lambda calls, of: layer_normed(calls, of.forms),
     "chains": lambda calls, of: fused(calls, of.forms, of.kept),
+    "beside": lambda calls, of: side_by_side(calls, of.forms),
     "fusing": _written,
 }
 

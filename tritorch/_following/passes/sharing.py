@@ -1,8 +1,8 @@
 """What a backward pass computes of the forward pass alone, computed there.
 
 The gradient of an activation is a product with its derivative, which is a function of what the
-forward pass had.  Where that shares steps with the activation (silu's exponential, the tanh of one
-kind of gelu), it is computed beside it, and saved in place of what it is computed of; the backward
+forward pass had.  Where that shares steps with the activation (silu's sigmoid, the tanh of one kind
+of gelu), it is computed beside it, and saved in place of what it is computed of; the backward
 pass has but the product left.
 """
 
@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch import _C
 from tritorch._following.lowering import Lowered, arguments
 from tritorch._following.passes.chains import Group, PartOp, shape_of, steps_of
 from tritorch._following.tape import Form, Note, Value
 from tritorch.host.steps import Step, Trace, Untraceable
 
-FEWEST = 3  # steps that are shared, from which an array more is worth it
+FEWEST = 3  # steps of arithmetic that are shared, from which an array more is worth it
 
 
 def early(
@@ -72,7 +73,7 @@ def _parts(
 
 
 def _shared(part: Note, forward: Sequence[Note], fixed: Sequence[Form]) -> int:
-    """How many of a part's steps the forward pass computes, too, of what the part reads."""
+    """How much of a part the forward pass computes, too, of what the part reads, in steps."""
     read = {x.number for x in part.inputs if type(x) is Value}
     group = Group((), 0)
     for note in forward:
@@ -84,7 +85,13 @@ def _shared(part: Note, forward: Sequence[Note], fixed: Sequence[Form]) -> int:
         return 0
     before = len(group.steps.steps)
     group.add(Lowered(None, part.inputs, part.results, part, False), [*fixed, *_made(part)])  # type: ignore[arg-type]
-    return len(part.op.trace.steps) - (len(group.steps.steps) - before)
+    return _cost(part.op.trace.steps) - _cost(group.steps.steps[before:])
+
+
+def _cost(steps: Sequence[Step]) -> int:
+    """How many steps of arithmetic take as long."""
+    dear = [x for x in steps if x.kind == "loop" and hasattr(_C, x.what.name)]
+    return len(steps) + (FEWEST - 1) * len(dear)
 
 
 def _made(part: Note) -> list[Form]:
