@@ -78,6 +78,9 @@ def conv_tma(
     n_phases = phases[0] * phases[1]
     n_items = n_tiles * n_phases * groups * n_splits
     steps_of_tap = tl.cdiv(n_in, BLOCK_K)
+    taps = kernel[0] * kernel[1]
+    per_split = tl.cdiv(taps * steps_of_tap, n_splits)
+    tl.assume(per_split > 0)  # see matmul_tma
     for item in tl.range(tl.program_id(0), n_items, tl.num_programs(0), flatten=True):
         tile_m, tile_n = tile_of(item % n_tiles, n_tiles_m, n_tiles_n, GROUP)
         rest = item // n_tiles
@@ -104,15 +107,20 @@ def conv_tma(
         row = tile_m // tiles_x % tiles_y * BOX_H
         col = tile_m % tiles_x * BOX_W
         out = tile_n * BLOCK_N  # of the group
-        n_steps = taps_y * taps_x * steps_of_tap
-        per_split = tl.cdiv(n_steps, n_splits)
-        begin = split * per_split
+        if TRANSPOSED:  # each phase has taps of its own
+            n_steps = taps_y * taps_x * steps_of_tap
+            per_phase = tl.cdiv(n_steps, n_splits)
+            begin = split * per_phase
+            steps = tl.minimum(per_phase, n_steps - begin)
+        else:
+            begin = split * per_split
+            steps = per_split
         acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
         tap = begin // steps_of_tap
         channel = begin % steps_of_tap * BLOCK_K
         tap_y = tap // tl.maximum(taps_x, 1)
         tap_x = tap % tl.maximum(taps_x, 1)
-        for _ in range(begin, tl.minimum(begin + per_split, n_steps)):
+        for _ in range(steps):
             if TRANSPOSED:
                 at = [
                     image, row + base_y + tap_y * tap_step[0], 0,
@@ -125,7 +133,8 @@ def conv_tma(
                 down, rest_y = seen(tap_y, padding[0], stride[0], dilation[0])
                 across, rest_x = seen(tap_x, padding[1], stride[1], dilation[1])
                 at = [
-                    image, row + down, rest_y, col + across,
+                    tl.where(tap < taps, image, n_images),  # past the last tap, nothing is read
+                    row + down, rest_y, col + across,
                     (rest_x * groups + group) * n_in + channel,
                 ]  # fmt: skip
                 v = w.load([group * n_out + out, tap, channel])
@@ -214,6 +223,7 @@ def conv_weight_tma(
     tiles_out = tl.cdiv(n_out, BLOCK_OUT)
     tiles_in = tl.cdiv(n_in, BLOCK_IN)
     n_items = tiles_out * taps * tiles_in * groups * n_splits
+    tl.assume(per_split > 0)  # see matmul_tma
     for item in tl.range(tl.program_id(0), n_items, tl.num_programs(0), flatten=True):
         out = item % tiles_out * BLOCK_OUT
         rest = item // tiles_out

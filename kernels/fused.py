@@ -8,6 +8,7 @@ from .elementary import quotient
 from .errors import report
 from .random import to_unit
 from .reduction import larger, smaller
+from .scan import plus, times
 
 
 @triton.jit
@@ -69,6 +70,18 @@ def row_larger(x, mask, LOWEST: tl.constexpr):
 def row_smaller(x, mask, HIGHEST: tl.constexpr):
     """The smallest element of each row, or NaN."""
     return tl.reduce(whole_row(x, mask, HIGHEST), 1, smaller, keep_dims=True)
+
+
+@triton.jit
+def running_sum(x, mask, BACKWARDS: tl.constexpr):
+    """The sum of each element of a row and those before it; BACKWARDS: those behind it."""
+    return tl.associative_scan(whole_row(x, mask, 0), 1, plus, reverse=BACKWARDS)
+
+
+@triton.jit
+def running_prod(x, mask, BACKWARDS: tl.constexpr):
+    """The product of each element of a row and those before it; BACKWARDS: those behind it."""
+    return tl.associative_scan(whole_row(x, mask, 1), 1, times, reverse=BACKWARDS)
 
 
 @triton.jit

@@ -212,6 +212,7 @@ def matmul_tma(
     n_tiles_n = tl.cdiv(n_cols, BLOCK_N)
     n_tiles = n_tiles_m * n_tiles_n
     n_items = n_tiles * n_batches * n_splits
+    tl.assume(inner_per_split > 0)  # without it, there would be a second loop for empty tiles
     for item in tl.range(tl.program_id(0), n_items, tl.num_programs(0), flatten=True):
         place = item // n_tiles
         batch = place % n_batches

@@ -32,6 +32,7 @@ ENTRY = Entry("copy", PLAN, b"code" * 64)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITORCH_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.delenv("TRITORCH_KERNEL_PACK", raising=False)
+    monkeypatch.setattr(cache, "_attached", [])  # of packages that other tests loaded
     return tmp_path / "kept"
 
 
@@ -177,6 +178,16 @@ def test_packs(folder, monkeypatch, tmp_path):
     monkeypatch.delenv("TRITORCH_KERNEL_PACK")
     assert cache.unpack(packed) == (["/".join(PLACE), "/".join(other)], 0)
     assert cache.read(*PLACE) == ENTRY == cache.read(*other)
+
+
+def test_what_is_attached_is_asked_last_and_only_for_places(folder):
+    asked = []
+    cache.attach(lambda target, key: asked.append((target, key)) or ENTRY)
+    for place in ("not", "there"), ("sm_90", PLACE[1]), (PLACE[0], "../" + PLACE[1]):
+        assert cache.read(*place) is None and not asked
+    assert cache.read(*PLACE) == ENTRY and asked == [(90, PLACE[1])]
+    cache.write(*PLACE, ENTRY)
+    assert cache.read(*PLACE) == ENTRY and len(asked) == 1
 
 
 def test_artifacts_of_this_process(folder, monkeypatch):

@@ -17,7 +17,9 @@ from tritorch import cuda, nn
 from tritorch.autograd._recordings import Options, Recorder, Recording
 from tritorch.profiler._page import page_data, write_page
 from tritorch.profiler._page.gaps import Gaps
+from tritorch.profiler._page.peaks import Peak, peak_of
 from tritorch.profiler._page.run import Run
+from tritorch.profiler._page.tables import Tables
 
 EVERYTHING = Options(shapes=True, memory=True, stacks=True, modules=True, device=True)
 
@@ -231,3 +233,82 @@ def test_a_browser_draws_the_page(net: Net, tmp_path: Path) -> None:
     assert 'data-drawn="yes"' in found  # set when the script has run to its end
     for part in ("Net.inner.0", "aten::linear", "host-bound", "Peak of"):
         assert part in found
+
+
+def names_of(profile: torch.profiler.profile) -> list[tuple[str, str, bool, bool]]:
+    """Of each event, those of the device last: where it was, its name, whether it has a stack and
+    whether it has shapes."""
+    found = [
+        (e.device_type.name, e.name, bool(e.stack), bool(e.input_shapes)) for e in profile.events()
+    ]
+    return sorted(found, key=lambda event: event[0])
+
+
+@pytest.mark.parametrize("options", [{}, {"record_shapes": True, "profile_memory": True}])
+def test_a_program_profiles_itself(net: Net, options: dict[str, bool]) -> None:
+    def step() -> None:
+        net(torch.ones(4, 8, device="cuda")).sum().backward()
+        cuda.synchronize()
+
+    step()  # gradients are there
+    with torch.profiler.profile(**options) as alone:
+        step()
+    inner = []
+
+    def program() -> None:
+        step()
+        for _ in range(2):
+            with torch.profiler.profile(**options) as found:
+                step()
+                with pytest.raises(RuntimeError, match="already enabled"):
+                    Recorder(EVERYTHING).start()
+            inner.append(found)
+        step()
+
+    recorder = Recorder(EVERYTHING, lends=True)
+    recorder.start()
+    try:
+        program()
+    finally:
+        whole = recorder.stop()
+    expected = names_of(alone)
+    assert [names_of(found) for found in inner] == [expected, expected]
+    kernels = [span.name for span in whole.device]
+    of_one = [e.name for e in alone.events() if e.device_type.name == "CUDA"]
+    assert of_one and sorted(kernels) == sorted(of_one * 4)
+    assert all(span.thread for span in whole.device)  # each belongs to what launched it
+    for found in inner:
+        begin, end = found.profiler.recording.begin, found.profiler.recording.end
+        assert all(begin <= span.begin <= end for span in found.profiler.recording.device)
+
+
+def test_shares_of_the_roofline() -> None:
+    """Of a device that is slow enough for the simulated one: by its memory, and by its rate."""
+    x = torch.randn(64, 64, device="cuda")
+    torch.mm(x, x)
+    cuda.synchronize()
+
+    def program() -> None:
+        torch.mm(x, x)  # the product
+        cuda.synchronize()
+
+    recording = recorded(program)
+    (kernel,) = recording.device
+    took = kernel.end - kernel.begin  # nanoseconds
+    bytes_moved, operations = 3 * 64 * 64 * 4, 2 * 64**3
+    run = Run(recording)
+    by_memory = Peak(0.001, {"float32": 1.0}), bytes_moved / 0.001
+    by_rate = Peak(1e6, {"float32": 1e-5}), operations / 1e-5 / 1e3
+    for peak, bound in (by_memory, by_rate):
+        tables = Tables(run, peak)
+        product = tables.ops["aten::mm"]
+        assert (product.moved, product.flops) == (bytes_moved, operations)
+        assert product.row()[-1] == pytest.approx(bound / took, rel=1e-3)
+        (line,) = [each for i, each in tables.lines.items() if run.lines[i].line == line_of(
+            test_shares_of_the_roofline, "# the product"
+        )]  # fmt: skip
+        assert line.row()[-1] == product.row()[-1]
+    assert Tables(run, None).ops["aten::mm"].row()[-1] is None
+    tf32 = peak_of("NVIDIA H100 80GB HBM3")
+    assert tf32 and tf32.rate("float32", True) == 494 and tf32.rate("torch.bfloat16", False) == 989
+    assert peak_of("GeForce 256") is None

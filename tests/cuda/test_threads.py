@@ -13,7 +13,7 @@ import pytest
 
 import tritorch
 from tests.patience import PATIENCE
-from tritorch import cuda
+from tritorch import _C, cuda
 from tritorch.cuda import simulator
 
 from . import tutorial_kernels as kernels
@@ -54,20 +54,56 @@ def test_the_first_launches_of_four_threads(run):
     assert out == "[16.0, 21.746, 8.0, 36.0]\n"
 
 
+def test_call_sites_are_forgotten_while_a_launch_reads_its_own():
+    """A launch lets other threads in before it asks for a compiled kernel; they launch the same
+    kernel with other keywords."""
+    out = python(
+        """
+        import sys, threading
+        import tritorch as torch
+        from tritorch import _C
+
+        def compile(device, values, options, may_wait):
+            seen.append(len(options) == 3 and len({name[:4] for name in options}) == 1)
+            raise LookupError
+
+        def launch(prefix):
+            try:
+                kernel((1,), 5, **{f"{prefix}_{i}": i for i in range(3)})
+            except LookupError:
+                pass
+
+        def launch_others(first):
+            for i in range(3000):
+                launch(first + i)
+
+        seen = []
+        torch.ones(8, device="cuda")
+        kernel = _C.Kernel(compile, ("x",), (None,), (0,))
+        sys.setswitchinterval(1e-6)
+        firsts = 1000, 4000, 7000
+        threads = [threading.Thread(target=launch_others, args=(first,)) for first in firsts]
+        [each.start() for each in threads], [each.join() for each in threads]
+        print(len(seen), all(seen))
+    """,
+        MALLOC_PERTURB_="165",
+    )
+    assert out == "9000 True\n"
+
+
 def test_products_go_back_to_all_threads():
     from tritorch.host import blas
 
-    controls = blas._controls()
-    if controls is None:
+    if not blas.found():
         pytest.skip("another BLAS")
-    before = controls[0]()
+    before = _C.get_blas_threads()
     first, second = blas.one_thread(), blas.one_thread()
     first.__enter__(), second.__enter__()
-    assert controls[0]() == 1
+    assert _C.get_blas_threads() == 1
     first.__exit__(None, None, None)  # threads do not leave in the order in which they came
-    assert controls[0]() == 1
+    assert _C.get_blas_threads() == 1
     second.__exit__(None, None, None)
-    assert controls[0]() == before
+    assert _C.get_blas_threads() == before
 
 
 # ---- forks ---------------------------------------------------------------------------------------

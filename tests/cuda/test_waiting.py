@@ -27,6 +27,9 @@ print(json.dumps([waited, len(cache.used), len(compilers.pool.processes), "trito
 SEVERAL = """
 x = torch.ones(4096, device="cuda")
 y = (x * 2).tanh() + x.sum()
+p = torch.nn.Parameter(y)
+p.grad = x
+torch.optim.AdamW([p], fused=True).step()  # by a formula that no module has as an attribute
 waited = _C.launches_wait()
 torch.cuda.synchronize()
 assert not _C.launches_wait()

@@ -36,6 +36,7 @@ _PLACE = re.compile(r"sm_\d+-[0-9a-f]{20}/[0-9a-f]{40}")
 _LARGEST = 1 << 26  # bytes of an entry in a pack
 _RATIO = 64  # of what a pack is unpacked to and its own size; cubins take a fifth of their bytes
 _count = itertools.count()
+_attached: list[Callable[[int, str], Entry | None]] = []
 used: set[str] = set()  # the places of what this process found or kept
 
 
@@ -81,8 +82,10 @@ def root() -> Path | None:
 
 
 def read(generation: str, key: str) -> Entry | None:
-    """What was compiled under a key."""
+    """What was compiled under a key; None also for what names no place."""
     place, entry = f"{generation}/{key}", None
+    if not _PLACE.fullmatch(place):
+        return None
     folder = root()
     if folder is not None:
         try:
@@ -91,9 +94,23 @@ def read(generation: str, key: str) -> Entry | None:
             pass
     if entry is None:
         entry = next(filter(None, (pack(place) for pack in _packs())), None)
+    if entry is None and _attached:
+        of = target_of(generation)
+        entry = next(filter(None, (find(of, key) for find in _attached)), None)
     if entry is not None:
         used.add(place)
     return entry
+
+
+def target_of(generation: str) -> int:
+    """The target of a generation: 90 of sm_90-..."""
+    return int(generation.partition("-")[0].removeprefix("sm_"))
+
+
+def attach(find: Callable[[int, str], Entry | None]) -> None:
+    """Asks `find`, too, for a target's kernel: whoever has some that another compiler may have
+    made of the same sources."""
+    _attached.append(find)
 
 
 def write(generation: str, key: str, entry: Entry) -> bool:
@@ -120,6 +137,26 @@ def _put(place: str, data: bytes) -> bool:
         _complain(f"compiled kernels are not kept: {error}")
         return False
     return True
+
+
+def keep(place: str, data: bytes) -> bool:
+    """Keeps what is no kernel, under "folder/name", if anything can be written."""
+    return _put(place, _told(place, data) + data)
+
+
+def kept(place: str) -> bytes | None:
+    """What was kept there, if it is that, and whole."""
+    folder = root()
+    try:
+        found = b"" if folder is None else (folder / place).read_bytes()
+    except OSError:
+        return None
+    data = found[32:]
+    return data if found[:32] == _told(place, data) else None
+
+
+def _told(place: str, data: bytes) -> bytes:
+    return hashlib.sha256(_MAGIC + place.encode() + b"\n" + data).digest()
 
 
 def _remove(path: Path) -> None:
@@ -244,10 +281,10 @@ def entries() -> Iterator[tuple[str, int]]:
 
 
 def clear() -> int:
-    """Removes all that is kept; how many entries there were."""
+    """Removes all that is kept; how many kernels there were."""
     import shutil
 
     count, folder = len(list(entries())), root()
-    for each in folder.glob("sm_*-*") if folder else ():
+    for each in [*folder.glob("sm_*-*"), *folder.glob("plans-*")] if folder else ():
         shutil.rmtree(each, ignore_errors=True)
     return count

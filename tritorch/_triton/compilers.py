@@ -23,7 +23,7 @@ import threading
 from typing import IO, TYPE_CHECKING, Any
 
 from tritorch import _C, _triton
-from tritorch._triton import cache, written
+from tritorch._triton import cache, names, written
 from tritorch.core import locks
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ class _Pool:
             if len(self.processes) < min(count(), len(self.pending) + self.ready):
                 self._start()
             self.changed.notify()
+
+    def has_begun(self, place: tuple[str, str]) -> bool:
+        """Whether a kernel is being compiled, or was and nobody has asked for it."""
+        with self.lock:
+            return place in self.jobs
 
     def result(self, place: tuple[str, str]) -> cache.Entry | None:
         """What a kernel was compiled to; None if nobody does that, or it failed."""
@@ -161,16 +166,15 @@ class _Pickler(pickle.Pickler):
 
         if not isinstance(x, JITFunction):
             return None
+        if (name := names.of_made(x)) is not None:
+            return name.module, name.name, name.argument
         source = written.sources.get(x.__module__)
-        return (source, "") if source is not None else (x.__module__, x.__name__)
+        return (source,) if source is not None else (x.__module__, x.__name__, None)
 
 
 class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> Any:
-        import importlib
-
-        module, name = pid
-        return getattr(importlib.import_module(module), name) if name else written.function(module)
+        return written.function(*pid) if len(pid) == 1 else names.named(*pid).find()
 
 
 def _packed(job: Job) -> bytes:

@@ -63,6 +63,11 @@ def _loader() -> Callable[[cache.Entry, int], tuple[_C.Launcher, int, Any] | Non
     return load if load is not None or _C.is_simulated() else _load
 
 
+def is_kept() -> bool:
+    """Whether what was compiled is kept on disk, and looked for there."""
+    return _loader() is not None and not keys.bypassed()
+
+
 # Options of kernels of one pointwise operator: each operation rounds by itself, as on the CPU and
 # in kernels that are written for several operators in mode "exact".
 _ROUNDING = {"enable_fp_fusion": False}
@@ -99,6 +104,8 @@ class _Source:
             return None
         if key is not None and loader is not None:
             place = keys.generation(target), key
+            if may_wait and compilers.pool.has_begun(place):
+                return None
             entry = cache.read(*place)
             if entry is None and keys.unchanged():
                 if may_wait and compilers.count():

@@ -64,13 +64,25 @@ def capability(device: int) -> int:
 
 
 @functools.cache
+def _stamps() -> list[tuple[str, int, int]]:
+    return sources.stamps()
+
+
+@functools.cache
 def _source() -> str:
+    _stamps()  # before: what changes meanwhile is seen
     return sources.digest()
+
+
+def sources_digest() -> str:
+    """Of all that keys leave out but the compiler: their form, and the kernels' files."""
+    return hashlib.sha256(repr((FORMAT, _source())).encode()).hexdigest()[:20]
 
 
 def unchanged() -> bool:
     """Whether the kernels' files are those that keys were made of."""
-    return sources.digest() == _source()
+    source = _source()
+    return sources.stamps() == _stamps() or sources.digest() == source
 
 
 def _settings(environment: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -29,27 +29,39 @@ class Name:
     def find(self) -> Any:
         """What it stands for."""
         found = getattr(importlib.import_module(self.module), self.name)
-        return found if self.argument is None else found(self.argument)
+        if self.argument is None:
+            return found
+        made = found(self.argument)
+        _made[id(made)] = made, self
+        return made
 
 
 # One object a name: native launch keys tell constants apart by identity.
-_name = functools.cache(Name)
+named = functools.cache(Name)
+# What functions of modules have made, and its names: no module has it as an attribute.
+_made: dict[int, tuple[Any, Name]] = {}
+
+
+def of_made(value: Any) -> Name | None:
+    """The name of what was made."""
+    found = _made.get(id(value))
+    return None if found is None else found[1]
 
 
 def function(family: str, name: str) -> Name:
     """A jit function of a kernel file."""
-    return _name(f"tritorch.kernels.{family}", name)
+    return named(f"tritorch.kernels.{family}", name)
 
 
 def made(family: str, maker: str, argument: str) -> Name:
     """The jit function that a function of a kernel file makes."""
-    return _name(f"tritorch.kernels.{family}", maker, argument)
+    return named(f"tritorch.kernels.{family}", maker, argument)
 
 
 @functools.cache
 def element_type(dtype: str) -> Name:
     """A dtype's name as Triton's type in memory."""
-    return _name("triton.language", _TYPES.get(dtype, dtype))
+    return named("triton.language", _TYPES.get(dtype, dtype))
 
 
 def resolve(value: Any) -> Any:

@@ -6,6 +6,7 @@ errors and debuggers find it; where nothing can be written, `linecache` has the 
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import linecache
@@ -39,9 +40,45 @@ def _file(source: str, digest: str) -> str:
     return name
 
 
+def _is_plain(source: str) -> bool:
+    """Whether a source does nothing but define a jit function, of Triton's and of kernels/: it may
+    come from a file."""
+    module = ast.parse(source)
+    *imports, found = module.body[ast.get_docstring(module) is not None :]
+    for each in imports:
+        if isinstance(each, ast.Import):
+            if any(alias.name not in ("triton", "triton.language") for alias in each.names):
+                return False
+        elif (
+            not isinstance(each, ast.ImportFrom)
+            or each.level
+            or not (each.module or "").startswith("tritorch.kernels.")
+        ):
+            return False
+    if not isinstance(found, ast.FunctionDef) or found.returns is not None:
+        return False
+    given, (decorator, *others) = found.args, found.decorator_list
+    if others or given.defaults or given.vararg or given.kwarg:
+        return False
+    if given.posonlyargs or given.kwonlyargs:
+        return False
+    if any(ast.unparse(x.annotation) != "tl.constexpr" for x in given.args if x.annotation):
+        return False
+    options = []
+    if isinstance(decorator, ast.Call):
+        options = [*decorator.args, *(each.value for each in decorator.keywords)]
+        decorator = decorator.func
+    constant = (ast.List, ast.Constant, ast.Load)
+    return ast.unparse(decorator) == "triton.jit" and all(
+        isinstance(node, constant) for option in options for node in ast.walk(option)
+    )
+
+
 @functools.cache
 def function(source: str) -> Any:
     """The one function that a source defines; for `names.Name`."""
+    if not _is_plain(source):
+        raise ValueError(f"this is more than a kernel:\n{source}")
     digest = hashlib.sha256(source.encode()).hexdigest()[:20]
     space: dict[str, Any] = {"__name__": f"tritorch_written_{digest}"}
     text = source + origins.get(source, "")
@@ -53,4 +90,4 @@ def function(source: str) -> Any:
 
 def named(source: str) -> names.Name:
     """The function of a source, as launches carry it."""
-    return names._name("tritorch._triton.written", "function", source)
+    return names.named("tritorch._triton.written", "function", source)
