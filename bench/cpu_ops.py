@@ -93,7 +93,7 @@ MATRICES: dict[str, Callable[..., Any]] = {
     "mv": lambda x, col: x @ col[:, 0],
     "randn": lambda x, t: t.randn(x.shape).shape,
 }
-# Images: (batch, channels, height, width) by size.
+# Images: (batch, channels, height, width) by size.  A signal is as eight of an image's rows.
 IMAGES = {"small": (2, 4, 6, 6), "cached": (8, 16, 16, 16), "large": (32, 64, 56, 56)}
 PICTURES: dict[str, Callable[..., Any]] = {
     "conv2d": lambda image, kernel, F: F.conv2d(image, kernel, padding=1),
@@ -105,6 +105,19 @@ PICTURES: dict[str, Callable[..., Any]] = {
     "conv_transpose2d": lambda image, kernel, F: F.conv_transpose2d(image, kernel, padding=1),
     "conv2d_backward": lambda image, kernel, F, t: t.autograd.grad(
         F.conv2d(image.requires_grad_(), kernel.requires_grad_(), padding=1).sum(), (image, kernel)
+    )[0],
+    "depthwise_backward": lambda image, kernel, F, t: t.autograd.grad(
+        F.conv2d(
+            image.requires_grad_(), kernel.requires_grad_()[:, :1], padding=1, groups=image.shape[1]
+        ).sum(),
+        (image, kernel),
+    )[0],
+    "conv1d": lambda signal, taps, F: F.conv1d(signal, taps, padding=1),
+    "conv1d_depthwise": lambda signal, taps, F: F.conv1d(
+        signal, taps[:, :1], padding=1, groups=signal.shape[1]
+    ),
+    "conv1d_backward": lambda signal, taps, F, t: t.autograd.grad(
+        F.conv1d(signal.requires_grad_(), taps.requires_grad_(), padding=1).sum(), (signal, taps)
     )[0],
     "max_pool2d": lambda image, F: F.max_pool2d(image, 2),
     "avg_pool2d": lambda image, F: F.avg_pool2d(image, 2),
@@ -122,13 +135,15 @@ def inputs(torch: Any, size: str) -> dict[str, Any]:
     """The arguments that operators name."""
     random = np.random.default_rng(0)
     n, shape = SIZES[size], IMAGES[size]
+    channels = shape[1]
     normal = lambda *shape: torch.from_numpy(random.standard_normal(shape, "float32"))
     whole = lambda *shape: torch.from_numpy(random.integers(0, n, shape))
     return {
         "x": normal(n, n), "y": normal(n, n), "p": normal(n, n).abs() + 0.1, "row": normal(1, n),
         "col": normal(n, 1), "i": whole(n), "k": whole(n, n), "b": normal(n, n) > 0,
         "h": normal(n, n).to(torch.bfloat16), "image": normal(*shape),
-        "kernel": normal(shape[1], shape[1], 3, 3), "t": torch, "F": torch.nn.functional,
+        "kernel": normal(channels, channels, 3, 3), "signal": normal(*shape[:2], 8 * shape[2]),
+        "taps": normal(channels, channels, 3), "t": torch, "F": torch.nn.functional,
     }  # fmt: skip
 
 

@@ -39,6 +39,7 @@ COLLECTIVES = (
     "all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "reduce_scatter",
     "all_to_all", "barrier",
 )  # fmt: skip
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
 GONE = ("killed", "stopped")
 KINDS = (
     *GONE, "killed_halfway", "stopped_halfway", "slow", "closed", "operation", "shape", "dtype",
@@ -78,16 +79,28 @@ class Fault:
         able = {
             "shape": COLLECTIVES[:-1], "dtype": COLLECTIVES[:-1],
             "reduction": ("all_reduce", "reduce", "reduce_scatter"),
-            "root": ("broadcast", "reduce", "gather", "scatter"),
+            "root": ROOTED,
         }.get(kind, COLLECTIVES)  # fmt: skip
         transport = draw.choice(("memory", "tcp"))
         if kind == "closed" and scene != "message":
             transport = "tcp"  # collectives in memory have no sockets
-        return cls(
+        fault = cls(
             number, kind, scene, size, draw.randrange(size), draw.choice(able),
             draw.randint(0, 3), draw.choice((1, 5, 1000, 300_000)), draw.random() < 0.4,
             transport, draw.choice(backends), timeout,
         )  # fmt: skip
+        return fault.of_nccl() if fault.backend == "nccl" else fault
+
+    def of_nccl(self) -> Fault:
+        """One that NCCL has to notice: its connections are its own, and who sends waits for nobody,
+        so a member that is slow to receive, or receives nothing, fails nothing."""
+        kind = "killed" if self.kind == "closed" else self.kind
+        collective = self.collective
+        if kind == "slow" and collective in ROOTED:
+            collective = "all_reduce"
+        if kind == "root" and collective in ("gather", "scatter"):
+            collective = "reduce"
+        return dataclasses.replace(self, kind=kind, collective=collective)
 
 
 # ---- a member ------------------------------------------------------------------------------------

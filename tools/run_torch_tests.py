@@ -12,10 +12,14 @@ other name is tritorch's.  Arguments after `--` go to pytest.
 from __future__ import annotations
 
 import argparse
+import atexit
 import fnmatch
 import importlib.machinery
 import importlib.util
+import os
+import shutil
 import sys
+import tempfile
 import tomllib
 import types
 from pathlib import Path
@@ -78,6 +82,16 @@ def alias(internals: Path) -> None:
     from tritorch._library import opcheck
 
     opcheck.OpCheckError = OpCheckError  # type: ignore[misc]
+
+
+def alias_in_children() -> None:
+    """Programs that tests start find the alias, too."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    text = "from tritorch import _as_torch\n_as_torch.as_torch()\n"
+    Path(folder, "sitecustomize.py").write_text(text)
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder, *([before] if before else [])])
 
 
 def without_a_compiler() -> None:
@@ -197,6 +211,7 @@ def main() -> int:
     torch = args.torch or Path(found.origin).parent  # type: ignore[union-attr, arg-type]
     require_expecttest()
     alias(torch)
+    alias_in_children()
     without_a_compiler()
     sys.path.insert(0, str(args.tests))
     import pytest

@@ -148,6 +148,8 @@ _LATE = """
 _ELSEWHERE = {
     name: module
     for module, names in {
+        "_ahead.loaded": "load_package",
+        "_ahead.packaging": "save_package",
         "_as_torch": "as_torch load_ipython_extension",
         "_classes": "classes",
         "_compile": "_disable_dynamo",

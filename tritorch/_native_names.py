@@ -343,6 +343,8 @@ class _Switch:
 
 _jit_set_profiling_executor = _Switch(True).set
 _jit_set_profiling_mode = _Switch(True).set
+_optimize = _Switch(True)
+_get_graph_executor_optimize, _set_graph_executor_optimize = _optimize.get, _optimize.put
 _jit_set_nvfuser_enabled = _Switch(False).put
 _texpr, _cpu, _gpu = _Switch(True), _Switch(False), _Switch(False)
 _jit_set_texpr_fuser_enabled, _jit_texpr_fuser_enabled = _texpr.put, _texpr.get

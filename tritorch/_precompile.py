@@ -21,7 +21,12 @@ from typing import Any
 _COMPUTING = "poison=0,memory=512G"
 
 
+CPU = 0  # as a target: of packages alone
+
+
 def _target(text: str) -> int:
+    if text == "cpu":
+        return CPU
     found = re.fullmatch(r"(?:sm_)?(\d{2,3})a?", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no target; one is sm_90")
@@ -44,6 +49,14 @@ def parser() -> argparse.ArgumentParser:
         help="a GPU's compute capability; may be repeated; default: the GPU here",
     )
     made.add_argument("--library", action="store_true", help="kernels that many programs share")
+    made.add_argument(
+        "--plan",
+        metavar="MODULE:FUNCTION | SCRIPT.py:FUNCTION",
+        help="make a package (--pack FILE) that tritorch.load_package runs without the program's "
+        "code and without Triton; the function gives an exported program, or (module, arguments, "
+        "keyword arguments, dynamic_shapes), a list of those or a dict by names; --target may be "
+        "cpu, too, which is the default where the tensors lie there",
+    )
     made.add_argument(
         "--pack",
         metavar="FILE",
@@ -80,6 +93,14 @@ def main(argv: list[str] | None = None) -> int:
     options = made.parse_args(argv)
     if options.inner:
         return _inner(options)
+    if options.plan:
+        if not options.pack or options.program or options.library or options.unpack:
+            made.error("--plan goes with --pack FILE, and with no program")
+        from tritorch._ahead import command
+
+        return command.package(options.plan, options.pack, options.target, options.jobs)
+    if CPU in options.target:
+        made.error("the CPU has no kernels: --target cpu goes with --plan")
     from tritorch._triton import cache
 
     wants = options.library or bool(options.program)

@@ -81,8 +81,8 @@ def test_operators_of_other_namespaces_are_named():
         "_c10d_functional::all_gather_into_tensor(Tensor input, int group_size, Any group_name) "
         "-> Tensor"
     )
-    with pytest.raises(NotImplementedError, match="tritorch has no _c10d_functional::all_gather"):
-        gather(torch.ones(2), 1, "")
+    with pytest.raises(NotImplementedError, match="tritorch has no _c10d_functional::isend"):
+        torch.ops._c10d_functional.isend.default(torch.ones(2), 1, 0, "")
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         torch.ops._c10d_functional.nothing  # noqa: B018
 

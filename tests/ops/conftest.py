@@ -3,4 +3,16 @@
 import sys
 from pathlib import Path
 
+import pytest
+
+import tritorch.distributed as dist
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The group of this process alone, in which collectives can be called."""
+    dist.init_process_group("gloo")
+    yield
+    dist.destroy_process_group()

@@ -14,7 +14,10 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.symbolic import ShapeEnv
 from tritorch.ops.record.operator import OPERATORS, Operator
 
-pytestmark = pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")  # beta, it says
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:index_reduce:UserWarning"),  # beta, it says
+    pytest.mark.usefixtures("alone"),
+]
 
 # Records that say nothing of their axes, and why.
 SILENT = {

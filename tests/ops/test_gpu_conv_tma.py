@@ -196,3 +196,10 @@ def test_parts_are_added_and_endings_come_last(monkeypatch):
         ending = Ending(rows, activation="relu")
         assert conv_tma.convolve(a, b, out, *geometry, 1, False, "ieee", ending)
         np.testing.assert_allclose(out.numpy().astype(np.float32), want, rtol=1e-1, atol=1e-1)
+    x[:, :, 4, 0] = np.inf  # which a step past the last tap would read two rows above
+    far = np.ones(plain.shape, bool)
+    far[:, :, 3:, :2] = False
+    out = new_images(plain.shape, a, True)
+    a = on_device(last(np.ascontiguousarray(x[:2])))
+    assert conv_tma.convolve(a, b, out, *geometry, 1, False, "ieee", Ending(rows))
+    assert np.array_equal(np.isfinite(out.numpy().astype(np.float32)), far)

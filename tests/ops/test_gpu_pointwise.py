@@ -5,9 +5,11 @@ import pytest
 
 pytest.importorskip("triton")
 
+import tritorch as torch
 from tests.ops.gpu_reference import FLOATS, TOLERANCE, on_device
 from tritorch.core.dtype import from_numpy_dtype
 from tritorch.core.promotion import category
+from tritorch.ops.record.apply import apply
 from tritorch.ops.record.operator import OPERATORS
 from tritorch.ops.record.pointwise import Pointwise
 
@@ -115,3 +117,28 @@ def test_against_the_cpu(name):
         arguments = operands(name, kind)
         got, want = run(name, arguments)
         check(name, kind, got, want, arguments)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", sorted(RECORDS))
+def test_an_output_is_written_at_once(name, device):
+    """On the GPU nothing is allocated beside it; and it may be one of the operands."""
+    op = RECORDS[name]
+    kinds = (np.float32,) if device == "cuda" else (np.float32, np.int32)
+    for kind in set(kinds) & set(kinds_of(name)):
+        inputs = [torch.tensor(a).to(device) for a in operands(name, kind)]
+        with np.errstate(all="ignore"):
+            want = apply(op, inputs)
+            out = torch.empty_like(want)
+            before = allocations()
+            apply(op, inputs, out)
+            assert allocations() == before
+            torch.testing.assert_close(out, want, rtol=0, atol=0, equal_nan=True)
+            if want.dtype is inputs[-1].dtype:
+                apply(op, inputs, inputs[-1])
+                torch.testing.assert_close(inputs[-1], want, rtol=0, atol=0, equal_nan=True)
+
+
+def allocations():
+    """How many pieces of memory GPUs have given so far."""
+    return torch.cuda.memory_stats().get("allocation.all.allocated", 0)

@@ -13,11 +13,24 @@ import tritorch as torch
 from tritorch import _C
 from tritorch.core.meta import MetaArray
 from tritorch.core.symbolic import ShapeEnv
+from tritorch.distributed import _functional_collectives as funcol
 from tritorch.ops.record.operator import OPERATORS, Operator
 
-pytestmark = pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")  # beta, it says
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:index_reduce:UserWarning"),  # beta, it says
+    pytest.mark.usefixtures("alone"),
+]
 
-# Operators without a gradient, which the table does not have.
+
+def _collectives(x):
+    """All of them, in the group of one process that `alone` makes."""
+    world = torch.distributed.group.WORLD
+    x = funcol.broadcast(funcol.all_reduce(x, "sum", world), 0, world)
+    x = funcol.reduce_scatter_single(funcol.all_gather_single(x, 0, world), "avg", 0, world)
+    return funcol.all_to_all_single(x, [3], [3], world)
+
+
+# Operators without a gradient, or which need more than tensors: the table does not have them.
 MORE = [
     Case("all", lambda x: (x > 0).all(0), [(3, 4)]),
     Case("arg", lambda x: (x.argmax(1), x.argmin(), x.argmin(0, True)), [(3, 4)]),
@@ -31,6 +44,7 @@ MORE = [
     Case("poisson", lambda x: torch.poisson(x.abs()), [(3, 4)]),
     Case("gamma", lambda x: torch._standard_gamma(x.abs() + 1), [(3, 4)]),
     Case("dirichlet", lambda x: torch._sample_dirichlet(x.abs() + 1), [(3, 4)]),
+    Case("collectives", _collectives, [(3, 4)]),
 ]
 # Records that no case calls by `Operator.call`: in place, inside of vmap, on a GPU alone, within
 # other records' functions.

@@ -164,3 +164,21 @@ def test_late_imports_are_late_for_a_reason():
         if late and {name, target} <= loaded and package(name) == package(target) in floor
     }
     assert late == CIRCLES.keys()
+
+
+def test_kept_plans_hang_on_all_files_that_decide():
+    """What the fuser imports, and what that does, is in the name of what is kept (Note [Kept])."""
+    from tritorch._following.fusing import kept
+
+    below = {}
+    for name, target, late in EDGES:
+        if not late:
+            below.setdefault(name, set()).add(target)
+    waiting = {name for name in NAMES if name.startswith("_following.fusing")}
+    found = set()
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= below.get(name, set()) - found
+    said = {"_C", "_logging"}  # no file; says what was done
+    assert {package(name) for name in found} == {*kept.PACKAGES} | said

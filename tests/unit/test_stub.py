@@ -22,7 +22,13 @@ def declared(body):
 
 
 def public(owner):
-    return {name for name in vars(owner) if not name.startswith("__")}
+    """Of a module, without files of Python that some import put there."""
+    return {
+        name
+        for name, value in vars(owner).items()
+        if not name.startswith("__")
+        and not (inspect.ismodule(value) and hasattr(value, "__file__"))
+    }
 
 
 def test_every_name_is_declared_and_every_declared_name_is_there():

@@ -115,7 +115,7 @@ def _is_repeatable(node: Node) -> bool:
     if any(each.alias_info is not None for each in schema.returns):
         return True
     record = getattr(node.target, "record", None)  # without one, nobody says whether it draws
-    if record is None or record.kind == "random":
+    if record is None or record.kind == "random" or record.meets:
         return False
     return not any(a.name == "generator" for a in record.schema.arguments)
 

@@ -12,7 +12,15 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import layout
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import complex32, complex64, dtype, float32, float64, from_numpy_dtype
+from tritorch.core.dtype import (
+    bfloat16,
+    complex32,
+    complex64,
+    dtype,
+    float32,
+    float64,
+    from_numpy_dtype,
+)
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented
 
@@ -159,6 +167,39 @@ def cast_number(value: Any, kind: dtype) -> Any:
 
 
 _converted = _C.Quiet(ndarray.astype)
+_SINGLE = float32.numpy
+
+
+def _cast_chain(kinds: str, old: int, new: int) -> Any:
+    """A cast of dense arrays, from and to elements of so many bytes."""
+    return _C.Chain(((0, -1, None, old, old), (1, -1, None, new, new)), (("cast", kinds, (0, 1)),))
+
+
+_widening, _rounding = _cast_chain("Ef", 2, 4), _cast_chain("fE", 4, 2)
+
+
+def is_bfloat16(kind: Any) -> bool:
+    """Whether a dtype of NumPy's is ml_dtypes' bfloat16; of others, that is not imported."""
+    return kind.kind == "V" and kind == bfloat16.numpy
+
+
+def convert(array: Any, kind: Any) -> Any:
+    """An array or scalar of NumPy's in another of its dtypes.  ml_dtypes' own casts are slow, and
+    hold Python's lock."""
+    if type(array) is not ndarray:
+        return array.astype(kind)
+    old = array.dtype
+    if old is _SINGLE and is_bfloat16(np.dtype(kind)):
+        chain = _rounding
+    elif kind is _SINGLE and is_bfloat16(old):
+        chain = _widening
+    else:
+        return _converted(array, kind)
+    if not array.flags.c_contiguous:
+        return _converted(array, kind)
+    out = np.empty(array.shape, kind)
+    chain(0, array.size, array, out)
+    return out
 
 
 def cast(array: Any, kind: dtype) -> Any:
@@ -178,7 +219,7 @@ def cast(array: Any, kind: dtype) -> Any:
         array = _converted(array, wide)
     elif kind.name == "float8_e4m3fn":  # which has no infinity: PyTorch saturates
         array = np.clip(_converted(array, np.float32), -448, 448)
-    return _converted(array, theirs)
+    return convert(array, theirs)
 
 
 def _cast_opaque(array: Any, kind: dtype) -> Any:

@@ -73,3 +73,10 @@ class BatchedArray:
     def data_ptr(self) -> int:
         """Refused: a batch has no single address."""
         raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+
+def innermost(array: Any) -> Any:
+    """What a batch of batches is made of; any other array as it is."""
+    while type(array) is BatchedArray:
+        array = array.array
+    return array

@@ -15,6 +15,7 @@ events = _C._profiling
 
 # What an event is: the order of `Kind` in src/profiling/events.h.
 OP, ANNOTATION, NODE, MODULE, MEMORY, LAUNCH, WAIT, WORK, ROLE = range(9)
+FUNCTION, BUILTIN, RECORD, STATE = range(9, 13)
 # What memory is marked to be for.
 PARAMETER, GRADIENT, OPTIMIZER_STATE = range(3)
 
@@ -26,6 +27,13 @@ prepare: Callable[[], None] = lambda: None
 cost_of: Callable[[str, list[Any], dict[str, Any]], tuple[int, int] | None] = (
     lambda name, args, kwargs: None
 )
+# (name, arguments by position, by keyword) -> the overload of PyTorch's table that a call is of,
+# and the values of all its arguments in the table's order; None if the table has none that fits.
+inputs_of: Callable[[str, list[Any], dict[str, Any]], tuple[str, list[Any]] | None] = (
+    lambda name, args, kwargs: None
+)
+# By a factory's name in profiles: the operator that writes its memory, as `Maker.filled_by` says.
+filled_by: Callable[[], dict[str, str]] = dict
 
 
 remembering = False  # whether a profile writes down memory
@@ -140,6 +148,20 @@ class ProfilerActivity(enum.Enum):
         return self.value
 
 
+class ActiveProfilerType(enum.Enum):
+    """Which profiler runs."""
+
+    NONE = 0
+    LEGACY = 1
+    KINETO = 2
+    NVTX = 3
+    ITT = 4
+    PRIVATEUSE1 = 5
+
+    def __int__(self) -> int:
+        return self.value
+
+
 class RecordScope(enum.Enum):
     """What an event is of."""
 
@@ -158,7 +180,7 @@ class RecordScope(enum.Enum):
         return self.value
 
 
-for _kind in (DeviceType, ProfilerActivity, RecordScope):
+for _kind in (DeviceType, ProfilerActivity, RecordScope, ActiveProfilerType):
     _kind.__module__ = "torch._C._profiler" if _kind is not DeviceType else "torch._C._autograd"
 
 

@@ -39,7 +39,9 @@ def result_strides(shape: Shape, operands: Sequence[Lie], numbers: bool = False)
     ndim = len(shape)
     if not operands:
         return contiguous_strides(shape)
-    if (not numbers or ndim == 0) and all(sizes == shape for sizes, _ in operands):
+    if (not numbers or ndim == 0) and all(
+        len(sizes) == ndim and sizes == shape for sizes, _ in operands
+    ):
         rows = tuple(range(ndim))[::-1]
         if 0 in shape or all(_lies_in(shape, strides, rows) for _, strides in operands):
             return contiguous_strides(shape)

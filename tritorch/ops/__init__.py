@@ -9,6 +9,7 @@ from tritorch.ops import (
     arithmetic,
     attention,
     batch_statistics,
+    collectives,
     comparison,
     conv,
     conv_norm,
@@ -121,8 +122,31 @@ def _profiled_cost(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[
     return profiled.cost_of(name, args, kwargs)
 
 
+def _profiled_inputs(
+    name: str, args: list[Any], kwargs: dict[str, Any]
+) -> tuple[str, list[Any]] | None:
+    from tritorch.ops.record import profiled
+
+    return profiled.inputs_of(name, args, kwargs)
+
+
+def _profiled_record(op: object) -> str | None:
+    from tritorch.ops.record import profiled
+
+    return profiled.name_of_record(op)
+
+
+def _profiled_fills() -> dict[str, str]:
+    from tritorch.ops.record import profiled
+
+    return profiled.filled_by()
+
+
 profiling.events.set_name_handler(_profiled_name)
+profiling.events.set_record_handler(_profiled_record)
+profiling.filled_by = _profiled_fills
 profiling.cost_of = _profiled_cost
+profiling.inputs_of = _profiled_inputs
 profiling.prepare = _prepare_profile
 INTERNAL["answered_number"] = _answered_number
 INTERNAL["answered_question"] = _answered_question

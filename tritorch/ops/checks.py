@@ -122,7 +122,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     if not shapes:
         return ()
     first = tuple(shapes[0])
-    if all(tuple(shape) == first for shape in shapes[1:]):
+    if all(len(shape) == len(first) and tuple(shape) == first for shape in shapes[1:]):
         return first
     ndim = max(map(len, shapes))
     out = [1] * ndim
@@ -276,6 +276,16 @@ class ValueCheck:
     is_view: ClassVar[bool] = False
 
 
+LOOKING: dict[str, Callable[..., Any]] = {}  # functions that look at values, by their names
+
+
+def looks_at_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator: the function is what `values` or `refuse_where` is given, so that files of plans
+    may name it."""
+    LOOKING[f"{function.__module__}.{function.__name__}"] = function
+    return function
+
+
 def values(function: Callable[..., None], tensors: Sequence[Tensor], *params: Any) -> None:
     """function(*arrays, *params), which raises where what lies in memory is no valid argument.
 
@@ -294,6 +304,7 @@ def refuse_where(
     values(_refuse_where, tensors, condition, error, text)
 
 
+@looks_at_values
 def _refuse_where(*given: Any) -> None:
     *found, condition, error, text = given
     with unnoted():

@@ -21,7 +21,6 @@ from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.gpu.arrays import empty_pinned
-from tritorch.host.narrow import WIDE, is_narrow, round_to
 from tritorch.ops.checks import (
     broadcast_shapes,
     convert_number,
@@ -125,8 +124,6 @@ def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool) -> Any:
         if arrays.dtype_of(x).itemsize > kind.itemsize:
             out = arrays.cast(out, kind)
         out = arrays.move(out, device, non_blocking)
-    if type(out) is ndarray and out.dtype is WIDE and kind.itemsize == 2 and is_narrow(kind.numpy):
-        return arrays.lay_out_as_copy(round_to(out, kind.numpy), x)
     out = arrays.cast(out, kind)
     return arrays.copy(out) if out is x else arrays.lay_out_as_copy(out, x)
 
@@ -433,6 +430,9 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return fill_(clone(input), value)
 
 
+_plain_offset = Tensor.storage_offset  # before it is published
+
+
 def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     """Another shape; the memory grows when it must, and keeps its elements."""
     shape = sizes(size)
@@ -447,10 +447,10 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     array = self._array
     if tuple(array.shape) == shape:
         return self
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     shared = self._shared
     alone = sys.getrefcount(shared) <= 3  # the tensor's, this one, and the call's
-    storage, offset = self.untyped_storage(), self.storage_offset()
+    storage, offset = self.untyped_storage(), _plain_offset(self)
     needed = (offset + count) * self.itemsize
     if needed > storage.nbytes() and shared.fixed:
         raise RuntimeError("Trying to resize storage that is not resizable")
@@ -542,8 +542,12 @@ def set_(
     check_inplace(self)
     _C.bump_version(self)
     if source is None:
-        empty = _C.wrap(arrays.empty((0,), self.dtype, self.device))
-        return _put_on(self, empty)
+        array = self._array
+        if type(array) is np.ndarray:  # NumPy's own arrays have memory though they are empty
+            empty = np.ndarray((0,), array.dtype, bytearray())
+        else:
+            empty = arrays.empty((0,), self.dtype, self.device)
+        return _put_on(self, _C.wrap(empty))
     if isinstance(source, Tensor):
         if source.dtype is not self.dtype:
             raise RuntimeError(

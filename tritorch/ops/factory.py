@@ -111,12 +111,15 @@ _empty = Maker("empty", "size kind device", arrays.empty,
 _empty_strided = Maker("empty_strided", "size stride kind device", arrays.empty_strided,
                        schema="empty_strided(size, stride, dtype=kind, device=device)")  # fmt: skip
 _zeros = Maker("zeros", "size kind device", arrays.zeros,
-               schema="zeros(size, dtype=kind, device=device)")  # fmt: skip
+               schema="zeros(size, dtype=kind, device=device)", fuses="fill 0",
+               filled_by="zero_")  # fmt: skip
 _ones = Maker("ones", "size kind device",
               lambda size, kind, device: arrays.full(size, 1, kind, device),
-              schema="ones(size, dtype=kind, device=device)")  # fmt: skip
+              schema="ones(size, dtype=kind, device=device)", fuses="fill 1",
+              filled_by="fill_ 1")  # fmt: skip
 _full = Maker("full", "size value kind device", arrays.full,
-              schema="full(size, value, dtype=kind, device=device)")  # fmt: skip
+              schema="full(size, value, dtype=kind, device=device)", fuses="fill",
+              filled_by="fill_ $1")  # fmt: skip
 
 
 def _make(
@@ -238,15 +241,17 @@ def _array_like(array: Any, number: Any, kind: dtype, where: Device, format: Any
 def _like_record(name: str, number: Any) -> Operator:
     """A form's record: what classes that dispatch and modes see of it."""
     options = "dtype=kind, device=device, memory_format=format"
+    fuses = "" if number is None else f"fill {number}"
     if name == "full_like":
         make: Any = _array_like
         params, schema = "value kind device format", f"full_like(x, value, {options})"
+        fuses = "fill"
     else:
         make = lambda x, kind, device, format: _array_like(x, number, kind, device, format)
         params, schema = "kind device format", f"{name}(x, {options})"
     return Operator(
         name, "x", params, cpu=make, gpu=make, kind="factory", schema=schema, axes="...->...",
-        infer=make,
+        infer=make, fuses=fuses,
     )  # fmt: skip
 
 

@@ -620,6 +620,7 @@ _take = Operator(
 )
 
 
+@checks.looks_at_values
 def _require_taken(array: Any, n: int) -> None:
     if type(array) is ndarray and array.size and (array.min() < -n or array.max() >= n):
         raise IndexError(
@@ -711,6 +712,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return _put.call((input, index, source.reshape(index.shape)), (accumulate,))
 
 
+@checks.looks_at_values
 def _require_put(array: Any, n: int) -> None:
     if type(array) is ndarray and array.size and (array.min() < -n or array.max() >= n):
         raise IndexError(f"put_(): index out of range for a tensor of {n} elements")

@@ -10,7 +10,7 @@ import numpy as np
 from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.host import threads
+from tritorch.host import blas, threads
 from tritorch.host.narrow import like, widen
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
@@ -28,7 +28,7 @@ def _cpu_linear(x: Any, w: Any, b: Any) -> Any:
         return like(_cpu_linear(x, w, b), narrow)
     rows = x.reshape(math.prod(shape[:-1]), x.shape[-1])
     # NumPy's dot takes one element for a factor, and forgets that 0 * inf is NaN.
-    out = rows.dot(w.T) if rows.size > 1 < w.size else np.matmul(rows, w.T)
+    out = blas.dot(rows, w.T) if rows.size > 1 < w.size else np.matmul(rows, w.T)
     if b is not None:
         threads.elementwise(np.add, out, out, b)
     return out.reshape(shape)

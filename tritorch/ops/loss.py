@@ -223,6 +223,7 @@ def binary_cross_entropy(
     return reduce_loss(loss, mode)
 
 
+@checks.looks_at_values
 def _outside_of_unit(x: Tensor) -> Tensor:
     return (x < 0) | (x > 1)
 
@@ -345,6 +346,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
 PUBLIC["poisson_nll_loss"] = poisson_nll_loss
 
 
+@checks.looks_at_values
 def _negative(x: Tensor) -> Tensor:
     return x < 0
 
@@ -688,6 +690,7 @@ def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
     checks.values(_require_classes, (target,), classes, ignore)
 
 
+@checks.looks_at_values
 def _require_classes(array: Any, classes: int, ignore: int) -> None:
     while isinstance(array, BatchedArray):
         array = array.array

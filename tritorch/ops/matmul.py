@@ -17,6 +17,7 @@ from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
+from tritorch.host import blas
 from tritorch.host.narrow import like, widen
 from tritorch.ops.arithmetic import conj
 from tritorch.ops.checks import (
@@ -37,7 +38,7 @@ BLAS_TYPES = frozenset(np.dtype(code) for code in "fdFD")
 
 def _cpu_mm(a: Any, b: Any) -> Any:
     if a.dtype in BLAS_TYPES:
-        return np.matmul(a, b)  # BLAS, any strides
+        return blas.matmul(a, b)  # any strides
     functions = backend("cpu", "matmul")
     return (functions.mm if a.ndim == 2 else functions.bmm)(a, b)
 
@@ -139,13 +140,13 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
             if type(a) is ndarray is type(b):
                 if a.ndim == 2 == b.ndim:
                     if a.shape[1] == b.shape[0] and a.size > 1 < b.size:
-                        return _mm.apply(ndarray.dot, a, b, input, other)
+                        return _mm.apply(blas.dot, a, b, input, other)
                 elif a.ndim == 3 == b.ndim:
                     if a.shape[0] == b.shape[0] and a.shape[2] == b.shape[1]:
-                        return _batches.apply(np.matmul, a, b, input, other)
+                        return _batches.apply(blas.matmul, a, b, input, other)
                 elif a.ndim == 2 and b.ndim == 1:
                     if a.shape[1] == b.shape[0] > 1 and not _mm.wants(input, other):
-                        return _mm.apply(ndarray.dot, a, b, input, other)
+                        return _mm.apply(blas.dot, a, b, input, other)
     except AttributeError:
         pass
     require_tensor(input, "matmul", "input", 1)

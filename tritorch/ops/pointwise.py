@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_
 from tritorch.core.info import finfo
@@ -103,7 +104,7 @@ def _sgn_grad(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 # ---- exponentials and logarithms -----------------------------------------------------------------
 
 exp = unary(
-    "exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj(), autocast="cuda:float32"
+    "exp", _C.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj(), autocast="cuda:float32"
 )
 exp2 = unary(
     "exp2",
@@ -116,7 +117,7 @@ exp2 = unary(
 )
 expm1 = unary(
     "expm1",
-    np.expm1,
+    _C.expm1,
     rule=INT_TO_FLOAT,
     grad=lambda g, out: g * (out.conj() + 1),
     autocast="cuda:float32",
@@ -125,7 +126,7 @@ expm1 = unary(
 )
 log = unary(
     "log",
-    np.log,
+    _C.log,
     rule=INT_TO_FLOAT,
     domain=(0.1, 3),
     grad=lambda g, x: g / x.conj(),
@@ -170,7 +171,7 @@ cosh = unary(
     autocast="cuda:float32",
 )
 tanh = unary(
-    "tanh", np.tanh, rule=INT_TO_FLOAT, grad=lambda g, out: g * (1 - out * out).conj(), zero="kept"
+    "tanh", _C.tanh, rule=INT_TO_FLOAT, grad=lambda g, out: g * (1 - out * out).conj(), zero="kept"
 )
 asinh = unary("asinh", np.arcsinh, rule=INT_TO_FLOAT, aliases=("arcsinh",), inplace="constant",
               grad=lambda g, x: g * (x * x + 1).rsqrt().conj(), zero="kept")  # fmt: skip

@@ -19,6 +19,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops import randomness
 from tritorch.ops.checks import (
     broadcast_shapes,
+    looks_at_values,
     one_of,
     refuse_where,
     require_distinct_elements,
@@ -111,8 +112,9 @@ def _undrawn(name: str, device: Device, shape: Any, *rest: Any) -> MetaArray:
 
 
 def _maker(
-    name: str, backend: str, bounds: tuple[Any, ...] = (), params: str = "", **schema: str
-) -> Maker:
+    name: str, backend: str, bounds: tuple[Any, ...] = (), params: str = "", filled_by: str = "",
+    **schema: str,
+) -> Maker:  # fmt: skip
     """A factory's record: what it draws, and with which of the backend's params."""
 
     def make(size: Any, *rest: Any) -> Any:
@@ -129,13 +131,18 @@ def _maker(
         make,
         schema=text,
         random=True,
+        filled_by=filled_by,
     )
 
 
 _OF_GENERATOR = "{'' if generator is None else '.generator'}"
 _MAKERS = {
-    "uniform": _maker("rand", "uniform", (0.0, 1.0), overload=f"rand{_OF_GENERATOR}"),
-    "standard_normal": _maker("randn", "normal", (0.0, 1.0), overload=f"randn{_OF_GENERATOR}"),
+    "uniform": _maker(
+        "rand", "uniform", (0.0, 1.0), filled_by="uniform_", overload=f"rand{_OF_GENERATOR}"
+    ),
+    "standard_normal": _maker(
+        "randn", "normal", (0.0, 1.0), filled_by="normal_", overload=f"randn{_OF_GENERATOR}"
+    ),
     "normal": _maker("normal", "normal", params="mean, std", overload="normal.float_float"),
     "randint": _maker(
         "randint", "randint", params="low, high",
@@ -326,6 +333,7 @@ def randperm(
     return _finish(_randperm(int(n), kind, where, generator), requires_grad, out)
 
 
+@looks_at_values
 def _no_deviation(std: Tensor) -> Tensor:
     return ~(std >= 0)
 
@@ -536,6 +544,7 @@ def _check_probabilities(p: Tensor) -> None:
         refuse_where(_no_probability, (p,), RuntimeError, text)
 
 
+@looks_at_values
 def _no_probability(p: Tensor) -> Tensor:
     return ~((p >= 0) & (p <= 1))
 
@@ -597,10 +606,12 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
 Tensor.bernoulli_ = bernoulli_  # type: ignore[attr-defined]
 
 
+@looks_at_values
 def _no_weight(weights: Tensor) -> Tensor:
     return ~(weights.isfinite() & (weights >= 0))
 
 
+@looks_at_values
 def _all_zero(weights: Tensor) -> Tensor:
     return weights.amax(-1) == 0
 

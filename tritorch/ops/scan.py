@@ -26,12 +26,28 @@ def scan(name: str, params: str, grad: Any, **options: Any) -> Operator:
     )
 
 
-def _reverse_cumsum(g: Tensor, dim: int) -> Tensor:
+def _flipped_cumsum(g: Tensor, dim: int) -> Tensor:
     return g.flip(dim).cumsum(dim).flip(dim)
 
 
-_cumsum = scan("cumsum", "dim kind", lambda g, dim: _reverse_cumsum(g, dim))
-_cumprod = scan("cumprod", "dim kind", lambda g, x, out, dim: _cumprod_grad(g, x, out, dim))
+_sums_from_end = Operator(
+    "cumsum_backward", "g", "dim", composed=_flipped_cumsum, kind="internal", infer=same,
+    axes="along", batch="dims", grad=lambda g, dim: _cumsum.call((g,), (dim, g.dtype)),
+    schema="(Tensor g, int dim) -> Tensor", fuses="running sum backwards",
+)  # fmt: skip
+
+
+def _reverse_cumsum(g: Tensor, dim: int) -> Tensor:
+    return _sums_from_end.call((g,), (wrap_dim(dim, g.ndim),))
+
+
+_cumsum: Operator = scan(
+    "cumsum", "dim kind", lambda g, dim: _reverse_cumsum(g, dim), fuses="running sum"
+)  # fmt: skip
+_cumprod = scan(
+    "cumprod", "dim kind", lambda g, x, out, dim: _cumprod_grad(g, x, out, dim),
+    fuses="running prod",
+)  # fmt: skip
 _cummax, _cummin = (
     scan(
         name,

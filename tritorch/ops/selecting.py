@@ -99,6 +99,7 @@ def _check_index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, redu
     checks.values(_require_places, (index,), x.shape[dim] if x.ndim else 1)
 
 
+@checks.looks_at_values
 def _require_places(array: Any, n: int) -> None:
     if type(array) is np.ndarray and array.size:
         if array.min() < 0 or array.max() >= n:

@@ -215,6 +215,7 @@ def _by_sorting(
     return low, high, ranks - below
 
 
+@checks.looks_at_values
 def _require_levels(array: Any) -> None:
     if type(array) is np.ndarray and not ((array >= 0) & (array <= 1)).all():
         raise RuntimeError("quantile() q values must be in the range [0, 1]")

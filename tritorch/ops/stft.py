@@ -11,7 +11,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import refuse_where, require_tensor
+from tritorch.ops.checks import looks_at_values, refuse_where, require_tensor
 from tritorch.ops.fft import c2c, c2r, promoted, r2c
 from tritorch.ops.padding import pad
 from tritorch.ops.record.ends import ends_with
@@ -245,6 +245,7 @@ def istft(
     return out
 
 
+@looks_at_values
 def _vanishes(envelope: Tensor) -> Tensor:
     return ~(envelope.abs() > 1e-11)
 

@@ -134,6 +134,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 hook(self, args, kwargs)
             if profiling.remembering:
                 _mark_memory(self)
+            if profiled:
+                self._optimizer_step_code()
             return result
         finally:
             events.end(event)
@@ -192,6 +194,19 @@ class Optimizer:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters; `closure` computes the loss again and returns it."""
         raise NotImplementedError
+
+    def _optimizer_step_code(self) -> None:
+        """Tells a profile that shows Python's functions of parameters, gradients and state; once
+        in each profile."""
+        profile = events.generation()
+        if self.__dict__.get("_told") == profile or not events.shows_functions():
+            return
+        self._told = profile
+        rows = [
+            (p, p.grad, [x for x in self.state.get(p, {}).items() if isinstance(x[1], Tensor)])
+            for group in self.param_groups for p in group["params"]
+        ]  # fmt: skip
+        events.end(events.begin(profiling.STATE, type(self).__name__, id(self), tuple(rows)))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients, or fills them with zeros."""

@@ -9,6 +9,8 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
+from tritorch.core.arrays import convert
+from tritorch.core.dtype import dtype
 from tritorch.core.meta import MetaArray, real_among_fake
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
@@ -63,16 +65,19 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
         if kind in op.direct and kind.kind == "f":
             result = op.cpu(*operands)
         elif kind is not None and is_narrow(kind) and op.widens:
+            quick = None if masks else op.chained(*operands)
+            if quick is not None:
+                return quick
             wide: dict[int, Any] = {}  # by identity: h + h widens once
             for i in range(masks, len(operands)):
                 value = operands[i]
                 if type(value) is ndarray:
                     operands[i] = wide.get(id(value))
                     if operands[i] is None:
-                        wide[id(value)] = operands[i] = value.astype(WIDE)
+                        wide[id(value)] = operands[i] = convert(value, WIDE)
             result = op.cpu(*operands)
             if result.dtype is WIDE:
-                result = result.astype(kind)
+                result = convert(result, kind)
         else:
             return None
         return result if type(result) is ndarray else None
@@ -118,12 +123,48 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
     require_separate(out, inputs)
     if tuple(out.shape) != tuple(shape) and any(x is out for x in inputs):
         raise shape_error(out.shape, shape)
-    value = op.compute(operands, compute, result)
-    resize_output(out, shape, lambda: op.finish_cast(value, compute.numpy, *inputs).stride())
-    check_inplace(out)
-    _write(out._array, value)
+    if tuple(out.shape) == tuple(shape):
+        check_inplace(out)
+        _compute_into(out._array, op, operands, compute, result)
+    else:
+        value = op.compute(operands, compute, result)
+        resize_output(out, shape, lambda: op.finish_cast(value, compute.numpy, *inputs).stride())
+        check_inplace(out)
+        _write(out._array, value)
     _C.bump_version(out)
     return out
+
+
+def _compute_into(
+    array: Any, op: Pointwise, operands: Sequence[Any], compute: dtype, result: dtype
+) -> None:
+    """The result goes into an array of its shape: at once where nothing that is still to be read
+    lies there, else from memory of its own."""
+    if (
+        op.is_ufunc
+        and type(array) is ndarray
+        and result.numpy is array.dtype
+        and array.dtype in op.direct
+        and all(type(o) is not ndarray or o.dtype is array.dtype for o in operands)
+    ):
+        try:
+            if array.size >= BIG and _in_blocks(array, operands):
+                threads.elementwise(op.cpu, array, *operands)
+            else:
+                op.cpu(*operands, out=array)  # type: ignore[call-arg]
+            return
+        except (OverflowError, TypeError):
+            pass
+    if (
+        type(array) is Array
+        and not compute.is_complex
+        and "compute" not in vars(op)  # Note [Replaced kernels]
+        and gpu_pointwise().may_write(array, operands)
+    ):
+        name = op.narrow.get(compute.name, op.gpu_name)
+        gpu_pointwise().call(name, tuple(operands), compute, result, array)
+    else:
+        _write(array, op.compute(operands, compute, result))
 
 
 def _operands(op: Pointwise, inputs: Sequence[Any]) -> tuple[Any, tuple[int, ...], Any]:
@@ -197,31 +238,7 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any], kept: Tensor | None = N
     require_separate(self, inputs)
 
     def write() -> None:
-        if (
-            op.is_ufunc
-            and type(array) is ndarray
-            and result.numpy is array.dtype
-            and array.dtype in op.direct
-            and all(type(o) is not ndarray or o.dtype is array.dtype for o in operands)
-        ):
-            try:
-                if len(operands) == 1 and array.size >= BIG and _in_blocks(array, operands):
-                    threads.elementwise(op.cpu, array, *operands)
-                else:
-                    op.cpu(*operands, out=array)  # type: ignore[call-arg]
-                return
-            except (OverflowError, TypeError):
-                pass
-        if (
-            type(array) is Array
-            and not compute.is_complex
-            and "compute" not in vars(op)  # Note [Replaced kernels]
-            and gpu_pointwise().may_write(array, operands)
-        ):
-            name = op.narrow.get(compute.name, op.gpu_name)
-            gpu_pointwise().call(name, tuple(operands), compute, result, array)
-        else:
-            _write(array, op.compute(operands, compute, result))
+        _compute_into(array, op, operands, compute, result)
 
     return in_place(op, self, (), inputs, write, kept)
 

@@ -15,6 +15,7 @@ from tritorch import _C
 from tritorch.core.published import AUTOCAST, PUBLIC, SPECIAL
 from tritorch.core.symbolic import SymFloat, SymInt
 from tritorch.core.tensor import Tensor
+from tritorch.host.chained import LEAST
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.operator import Array, Operator, ndarray
 from tritorch.ops.record.outputs import EXACT
@@ -59,13 +60,14 @@ def unary(
     op = Pointwise(name, "x", cpu, rule=rule, without=without, gpu=gpu, zero=zero, **options)
     may_write = out
     run, finish, fits, plans = op.apply, op.finish, op.direct, op.plans
+    small, large = op.eager, op.large
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         try:
             a = input._a
             kind = a.dtype
             if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
-                return run(cpu, a, input)
+                return run(small if a.size < LEAST else large, a, input)
             elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
                 return finish(gpu_pointwise().flat1(op.gpu_name, a, *plans[kind]), input)
         except AttributeError:
@@ -233,7 +235,8 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
 
 def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any]:
     """f(a, b) on plain ndarrays of one dtype (or with a number); `general` for all else."""
-    cpu, run, finish, fits, plans = op.function, op.apply, op.finish, op.direct, op.plans
+    small, large = op.eager, op.large
+    run, finish, fits, plans = op.apply, op.finish, op.direct, op.plans
     numbers = op.numbers != "none"
     # NumPy compares narrow integers with numbers that they do not hold; PyTorch casts those.
     integers = "i" if op.rule == ALWAYS_BOOL else "iu"
@@ -250,10 +253,12 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
                         kind.kind == "f"
                         or (number is int and kind.kind in integers and kind.itemsize >= least)
                     ):
+                        cpu = small if a.size < LEAST else large
                         return run(cpu, a, other, input, other)
                 else:
                     b = other._a
                     if type(b) is ndarray and b.dtype is kind and b.size < BIG:
+                        cpu = small if a.size < LEAST else large
                         return run(cpu, a, b, input, other)
             elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
                 number = type(other)

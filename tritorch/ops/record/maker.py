@@ -27,14 +27,17 @@ class Maker(Operator):
         random: bool = False,
         internal: bool = False,
         fuses: str = "",
+        filled_by: str = "",
     ) -> None:
         """make: gives the array.  random: it is drawn, by the params' generator or the default
-        one.  internal: PyTorch has no such operator."""
+        one.  internal: PyTorch has no such operator.  filled_by: the in-place operator that gives
+        the same to memory without contents, with its argument, a number or, as `$1`, the param of
+        that place: `empty(size).fill_(1)`."""
         kind = "internal" if internal else "random" if random else "factory"
         super().__init__(
             name, "", params, cpu=make, kind=kind, schema=schema, infer=self._describe, fuses=fuses
         )
-        self.make = make
+        self.make, self.filled_by = make, filled_by
 
     def __call__(self, *params: Any) -> Any:
         if watching and entered.note is not None:

@@ -64,6 +64,9 @@ class Operator(_C.OperatorBase):
     order: Any = None  # in which PyTorch's node has its inputs, where it is another
     settles = False  # whether a call may fail for values of its inputs: then it never waits
     constant = False  # whether no gradient flows through it, whatever its definition is
+    # Of what the CPU computes in steps, a function of the inputs: how many multiply-adds a step is.
+    step: Callable[..., int] | None = None
+    meets = False  # whether other processes wait for each call: Note [Collectives as records]
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core import gates
 from tritorch.core.naming import qualified
+from tritorch.core.profiling import events
 from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply
@@ -71,6 +72,12 @@ class OpOverload:
         """The record that computes it, if one alone does."""
         return records().get((self._schema.name, self._schema.overload_name))
 
+    @functools.cached_property
+    def meets(self) -> bool:
+        """Whether other processes wait for a call: Note [Collectives as records]."""
+        record = self.record or INTERNAL.get(self._schema.name)
+        return getattr(record, "meets", False) or getattr(record, "kind", "") == "collective"
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         relevant = [*args, *kwargs.values()]
         relevant += [x for each in relevant if type(each) in (list, tuple) for x in each]
@@ -78,6 +85,11 @@ class OpOverload:
             overloaded = gates.overloaded_arguments(relevant) if _C.overrides_enabled() else []
             if overloaded or gates.modes.stack:
                 return gates.override(self, overloaded, args, kwargs)
+        if self._function is None and (_C.current_region() is not None or events.enabled()):
+            return self._gate(*args, **kwargs)
+        return self._computed(args, kwargs, relevant)
+
+    def _computed(self, args: Any, kwargs: Any, relevant: Sequence[Any]) -> Any:
         function = self._op
         if _C.holds_nested(*relevant):
             from tritorch.ops.interpret.nested import functions
@@ -91,6 +103,17 @@ class OpOverload:
         if isinstance(result, tuple) and type(result) is not tuple:
             return tuple(result)  # names are the public function's
         return result
+
+    @functools.cached_property
+    def _gate(self) -> Any:
+        """What profiles name, and compiled functions follow; their graphs show this object."""
+        name = self._overloadpacket.__name__
+        gate = gates.Gate(self._behind, name, self._name, self.__module__)
+        gate.shown = self
+        return gate
+
+    def _behind(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._computed(args, kwargs, [*args, *kwargs.values()])
 
     def redispatch(self, keyset: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Computes; keyset, of dispatch keys still to come, has no meaning here."""
@@ -367,7 +390,7 @@ def computed_by(op: Operator) -> list[tuple[str, str]]:
     if "->" in text or not text:
         return [(op.schema.name, op.schema.overload_name)]
     parts = (member.partition(".") for member in members_of(parts_of(text)[0]))
-    return [(f"aten::{stem}", overload) for stem, _, overload in parts]
+    return [(f if "::" in f else f"aten::{f}", overload) for f, _, overload in parts]
 
 
 @functools.cache
@@ -393,6 +416,8 @@ def _function_of(schema: FunctionSchema) -> Callable[..., Any]:
     if schema.name.startswith("prim::"):
         return lambda a: getattr(a, name)
     if not schema.name.startswith("aten::"):
+        if schema.name in INTERNAL:
+            return INTERNAL[schema.name]
         if record is None or read is None:
             raise NotImplementedError(f"tritorch has no {schema.name} yet: {schema}")
         return functools.partial(_run_record, record, read)

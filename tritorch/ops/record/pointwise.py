@@ -20,14 +20,23 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import arrays, defaults
 from tritorch.core.arrays import cast_number
-from tritorch.core.dtype import all_dtypes, bool_, complex32, complex64, dtype, float32
+from tritorch.core.dtype import (
+    all_dtypes,
+    bool_,
+    complex32,
+    complex64,
+    dtype,
+    float32,
+    from_numpy_dtype,
+)
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.tensor import Tensor
 from tritorch.gpu.by_host import through_host
 from tritorch.gpu.layout import LONG
 from tritorch.host import threads
-from tritorch.host.narrow import PER, round_block, widen_block
+from tritorch.host.chained import Chained, with_chains
+from tritorch.host.narrow import WIDE
 from tritorch.ops.checks import (
     broadcast_shapes,
     require_castable,
@@ -115,7 +124,6 @@ class Pointwise(Operator):
         names = (*apart.split(), *self.inputs[len(self.inputs) - beside :])
         self.apart = sum(1 << self.inputs.index(name) for name in names)
         self.function = cpu
-        self.cpu = _C.Quiet(cpu)  # type: ignore[method-assign]
         self.gpu_name = gpu or name
         self.narrow, self.zero = narrow or {}, zero
         if long:
@@ -132,6 +140,11 @@ class Pointwise(Operator):
         self.refuses = (_CATEGORY[words[0]], type(refusal), str(refusal)) if refuses else None
         self.numbers = numbers
         self.is_ufunc = isinstance(cpu, np.ufunc)
+        # Small arrays gain nothing where NumPy has the function, others do.
+        self.chained = Chained(cpu, self.widens, lambda kind: self._result_kind(kind))
+        self.large = with_chains(self.chained)
+        self.eager = cpu if self.is_ufunc else self.large
+        self.cpu = _C.Quiet(self.eager)  # type: ignore[method-assign]
         # On the GPU: what inputs of one dtype are computed in, and what comes out.
         self.plans = {
             kind: (kind, self.result_dtype(kind))
@@ -161,6 +174,9 @@ class Pointwise(Operator):
         if rank in self.without or kind.name in _NARROW:
             return False
         return rank >= 2 or self.rule in (SAME, ALWAYS_BOOL, COMPLEX_TO_REAL)
+
+    def _result_kind(self, kind: np.dtype[Any]) -> np.dtype[Any]:
+        return self.result_dtype(from_numpy_dtype(kind)).numpy
 
     def compute_dtype(self, common: dtype) -> dtype:
         """What is computed in, given what the inputs promote to."""
@@ -244,6 +260,10 @@ class Pointwise(Operator):
     def _narrow_in_blocks(self, operands: Sequence[Any], kind: np.dtype[Any]) -> Any:
         """Large dense arrays of one narrow type, each block widened, computed and rounded in the
         cache; else None."""
+        if all(type(x) is not ndarray or x.dtype == kind for x in operands):
+            quick = self.chained(*operands)
+            if quick is not None:
+                return quick
         first = operands[0]
         if type(first) is not ndarray or first.size < BIG or self.result_dtype(float32) is bool_:
             return None
@@ -260,15 +280,18 @@ class Pointwise(Operator):
         values = [o if type(o) is ndarray else cast_number(o, float32) for o in operands]
 
         def compute(*parts: Any) -> Any:
-            wide = [widen_block(part) for part in parts]
+            wide = [arrays.convert(part, WIDE) for part in parts]
             result = self.cpu(*(v if i is None else wide[i] for v, i in zip(values, which)))
-            return round_block(result, kind)
+            return arrays.convert(result, kind)
 
-        return threads.mapped(compute, kind, *given.values(), per=PER)
+        return threads.mapped(compute, kind, *given.values())
 
     def _on_cpu(self, values: list[Any], kind: dtype) -> Any:
         if max(getattr(value, "size", 0) for value in values) < BIG:
             return self.cpu(*values)
+        quick = self.chained(*values)
+        if quick is not None:
+            return quick
         shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))
         arrays_given = [v for v in values if type(v) is ndarray]
         same = [v for v in arrays_given if v.shape == shape]

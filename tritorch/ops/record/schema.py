@@ -10,7 +10,8 @@ inputs and params:
 
 A record without one computes the overload of its own name that takes its inputs, then its params,
 and has defaults for the rest; where several do, the one without a name, or named Tensor.  What ATen
-lacks says its arguments itself, inputs first, and is in a namespace of ours:
+lacks says its arguments itself, inputs first, and is in a namespace of ours; overloads of PyTorch's
+other namespaces have theirs in front ("_c10d_functional::broadcast(x, src, group_name)"):
 
     schema="(Tensor x, int dim, str kind) -> Tensor"               tritorch::<name of the record>
 
@@ -97,10 +98,16 @@ def members_of(name: str) -> list[str]:
         texts = [text + choice for text in texts for choice in choices]
     found = (text.partition(".") for text in texts)
     return [
-        f"{stem}.{overload}".rstrip(".")
-        for stem, _, overload in found
-        if overload in table.overloads(stem)
+        f"{full}.{overload}".rstrip(".")
+        for full, _, overload in found
+        if overload in table.overloads(*_in_space(full))
     ]
+
+
+def _in_space(full: str) -> tuple[str, str]:
+    """An operator's name and its namespace, ATen's if it names none."""
+    space, _, stem = full.rpartition("::")
+    return stem, space or "aten"
 
 
 def _choices(node: ast.expr) -> list[str]:
@@ -126,8 +133,9 @@ def parts_of(text: str) -> tuple[str, str]:
 
 
 def _overload(name: str) -> FunctionSchema:
-    stem, _, overload = name.partition(".")
-    return table.find(stem, overload)
+    full, _, overload = name.partition(".")
+    stem, space = _in_space(full)
+    return table.find(stem, overload, space)
 
 
 def _named(op: Any, tensors: Sequence[Any], params: Sequence[Any]) -> list[Any]:

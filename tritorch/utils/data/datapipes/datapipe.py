@@ -6,6 +6,7 @@ PyTorch deprecates datapipes, so here is what programs build their own on, and n
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeVar
 
@@ -117,24 +118,52 @@ class IterDataPipe(_Pipe, IterableDataset[T_co]):
 
 
 def _only_one(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """An `__iter__` whose iterators end when a later one begins."""
+    """An `__iter__` whose iterators end when a later one begins: a generator with its first item,
+    another one at once."""
+    if inspect.isgeneratorfunction(make):
+
+        @functools.wraps(make)
+        def generate(self: Any) -> Any:
+            yield from _Iterator(self, make)
+
+        return generate
 
     @functools.wraps(make)
     def begin(self: Any) -> Any:
-        number = self._valid_iterator_id = (self._valid_iterator_id or 0) + 1
-        self._number_of_samples_yielded = 0
-        self.reset()
-        for item in make(self):
-            self._number_of_samples_yielded += 1
-            yield item
-            if self._valid_iterator_id != number:
-                raise RuntimeError(
-                    f"This iterator has been invalidated because another iterator has been created "
-                    f"from the same IterDataPipe: {self!r}\nThis may be caused by multiple "
-                    f"references to the same IterDataPipe."
-                )
+        return _Iterator(self, make)
 
     return begin
+
+
+class _Iterator:
+    """An iterator of a pipe, with whatever else the pipe's own iterator has."""
+
+    def __init__(self, pipe: Any, make: Callable[[Any], Any]) -> None:
+        self._pipe = pipe
+        self._number = pipe._valid_iterator_id = (pipe._valid_iterator_id or 0) + 1
+        pipe._number_of_samples_yielded = 0
+        pipe.reset()
+        self._iterator = iter(found) if (found := make(pipe)) is not pipe else found
+
+    def __iter__(self) -> _Iterator:
+        return self
+
+    def __next__(self) -> Any:
+        pipe = self._pipe
+        if pipe._valid_iterator_id != self._number:
+            raise RuntimeError(
+                f"This iterator has been invalidated because another iterator has been created "
+                f"from the same IterDataPipe: {pipe!r}\nThis may be caused by multiple references "
+                f"to the same IterDataPipe."
+            )
+        item = next(self._iterator)
+        pipe._number_of_samples_yielded += 1
+        return item
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_iterator":  # a copy that is being made
+            raise AttributeError(name)
+        return getattr(self._iterator, name)
 
 
 class DFIterDataPipe(IterDataPipe[T_co]):
