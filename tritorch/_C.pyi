@@ -690,6 +690,31 @@ def normalise_backward(
     training: bool,
     /,
 ) -> None: ...
+def normalise_rows(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    out: Any,
+    mean: Any,
+    rstd: Any,
+    kind: str,
+    sizes: tuple[int, int, int, int],
+    eps: float,
+    /,
+) -> None: ...
+def normalise_rows_backward(
+    g: Any,
+    x: Any,
+    weight: Any,
+    mean: Any,
+    rstd: Any,
+    out: Any,
+    dw: Any,
+    db: Any,
+    kind: str,
+    sizes: tuple[int, int, int, int],
+    /,
+) -> None: ...
 def interpolate_planes(
     x: Any,
     out: Any,

@@ -17,6 +17,7 @@ bool add_indexing(PyObject* module);
 bool add_norms(PyObject* module);
 bool add_pooling(PyObject* module);
 bool add_resampling(PyObject* module);
+bool add_row_norms(PyObject* module);
 bool add_scans(PyObject* module);
 bool add_sorting(PyObject* module);
 

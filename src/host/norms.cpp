@@ -1,14 +1,10 @@
-// Batch norms of planes, and their gradients, channel by channel: sums in vectors' lanes over
-// pieces of a plane, which are added in double, then one pass that writes.
-#include <cmath>
+// Batch norms of planes, and their gradients, channel by channel.
+#include "host/norms.h"
 
-#include "host/functions.h"
-#include "host/vectors.h"
+#include <cmath>
 
 namespace tritorch::host {
 namespace {
-
-constexpr Py_ssize_t kPiece = 1024;  // elements that are added in T
 
 struct Channels {
   Py_ssize_t images, channels, plane;
@@ -20,52 +16,6 @@ struct Channels {
     for (Py_ssize_t image = 0; image < images; ++image) each((image * channels + channel) * plane);
   }
 };
-
-// What adds up to one sum, or two: at element i, so many of them.
-template <class T, class Each>
-[[gnu::always_inline]] inline void sum_pieces(Py_ssize_t n, double* total, const Each& each) {
-  using V = Vector<T>;
-  constexpr Py_ssize_t w = V::kWidth;
-  for (Py_ssize_t low = 0; low < n; low += kPiece) {
-    const Py_ssize_t high = std::min(n, low + kPiece);
-    V sums[4] = {V(T{}), V(T{}), V(T{}), V(T{})};
-    Py_ssize_t i = low;
-    for (; i + 2 * w <= high; i += 2 * w)
-      each(i, w, sums[0], sums[1]), each(i + w, w, sums[2], sums[3]);
-    for (; i < high; i += w) each(i, std::min(w, high - i), sums[0], sums[1]);
-    total[0] += sums[0].sum() + sums[2].sum();
-    total[1] += sums[1].sum() + sums[3].sum();
-  }
-}
-
-// Some elements, the rest of which are those of `beyond`.
-template <class T>
-[[gnu::always_inline]] inline Vector<T> some(const T* from, Py_ssize_t n, T beyond = T{}) {
-  constexpr Py_ssize_t w = Vector<T>::kWidth;
-  if (n == w) return Vector<T>(from);
-  T whole[w];
-  for (Py_ssize_t i = 0; i < w; ++i) whole[i] = i < n ? from[i] : beyond;
-  return Vector<T>(whole);
-}
-
-template <class T>
-[[gnu::always_inline]] inline double sum_of(const T* x, Py_ssize_t n) {
-  double total[2] = {};
-  sum_pieces<T>(n, total, [&](Py_ssize_t i, Py_ssize_t some_of, Vector<T>& sum, Vector<T>&) {
-    sum.lanes += some(x + i, some_of).lanes;
-  });
-  return total[0];
-}
-
-template <class T>
-[[gnu::always_inline]] inline double squares_of(const T* x, T mean, Py_ssize_t n) {
-  double total[2] = {};
-  sum_pieces<T>(n, total, [&](Py_ssize_t i, Py_ssize_t some_of, Vector<T>& sum, Vector<T>&) {
-    const auto centred = some(x + i, some_of, mean).lanes - mean;
-    sum.lanes += centred * centred;
-  });
-  return total[0];
-}
 
 template <class T>
 [[gnu::always_inline]] inline void write_moved(const T* x, T* out, Py_ssize_t n, T mean, T scale,
@@ -82,16 +32,6 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void mask(const T* g, const T* y, T* to, Py_ssize_t n) {
   for (Py_ssize_t i = 0; i < n; ++i) to[i] = y[i] <= T{} ? T{} : g[i];
-}
-
-template <class T>
-[[gnu::always_inline]] inline void sums_of(const T* g, const T* x, T mean, Py_ssize_t n,
-                                           double* total) {
-  sum_pieces<T>(n, total, [&](Py_ssize_t i, Py_ssize_t some_of, Vector<T>& sum, Vector<T>& other) {
-    const auto grad = some(g + i, some_of).lanes;
-    sum.lanes += grad;
-    other.lanes += grad * (some(x + i, some_of, mean).lanes - mean);
-  });
 }
 
 template <class T>
@@ -195,31 +135,6 @@ struct NormGradient {
     });
   }
 };
-
-// Dense arrays of some dtype, some of which may be None; not `good` with a Python error set.
-struct Given {
-  bool good = true;
-
-  char* operator()(PyObject* array, Py_ssize_t size, const char* what) {
-    if (!good || array == Py_None) return nullptr;
-    const NDArray* found = dense(array, size, what);
-    good = found;
-    return found ? found->data : nullptr;
-  }
-};
-
-// run(T{}) of a dtype; false with a Python error set if there is no such.
-template <class Run>
-bool of_kind(const char* kind, const Run& run) {
-  if (*kind == 'f') return run(float{}), true;
-  if (*kind == 'd') return run(double{}), true;
-  return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind), false;
-}
-
-template <class T>
-T* as(char* data) {
-  return reinterpret_cast<T*>(data);
-}
 
 // normalise(x, weight, bias, out, mean, var, kind, (images, channels, plane), eps, training, relu)
 PyObject* normalise(PyObject*, PyObject* args) {

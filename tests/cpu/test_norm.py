@@ -74,6 +74,26 @@ def test_group_norm(shape, groups, affine):
     np.testing.assert_allclose(dx, expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape, groups", [((700, 96), 0), ((8, 12, 30, 17), 3), ((9, 40, 20), 1)])
+def test_narrow_rows_beside_doubles(kind, shape, groups):
+    x, g = (RNG.standard_normal(shape).astype(kind) for _ in range(2))
+    w, b = (RNG.standard_normal(shape[1]).astype(kind) for _ in range(2))
+    forward, backward, split = N.group_norm, N.group_norm_backward, groups
+    if not groups:
+        forward, backward, split = N.layer_norm, N.layer_norm_backward, 1
+    wide = [v.astype(np.float64) for v in (x, w, b, g)]
+    out, mean, rstd = forward(x, split, w, b, 1e-5)
+    expected, m, r = forward(wide[0], split, wide[1], wide[2], 1e-5)
+    eps = float(ml_dtypes.finfo(kind).eps)
+    np.testing.assert_allclose(out.astype(np.float64), expected, atol=8 * eps, rtol=2 * eps)
+    found = backward(g, x, split, w, mean, rstd)
+    right = backward(wide[3], wide[0], split, wide[1], m, r)
+    for one, other in zip(found, right):
+        scale = abs(other).max()
+        np.testing.assert_allclose(one.astype(np.float64), other, atol=4 * eps * scale)
+
+
 @pytest.mark.parametrize("shape", [(4, 3), (2, 3, 2, 2)])
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("training", [True, False])

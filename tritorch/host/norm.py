@@ -1,4 +1,4 @@
-"""Normalisation and its gradients, in blocks that stay in the cache, over threads.
+"""Normalisation and its gradients, over threads, natively where that pays.
 
 Sums over the whole batch (the gradients of weights) are kept for each block and added in order, so
 that threads change nothing.
@@ -7,13 +7,12 @@ that threads change nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tritorch import _C
-from tritorch.host import blas, threads
+from tritorch.host import threads
 from tritorch.host.narrow import computing, like, widen
 from tritorch.host.pointwise import relu, relu_backward
 from tritorch.host.rows import FEW, dots, sums
@@ -30,65 +29,15 @@ def _flat(v: Array | None) -> Any:
     return None if v is None else widen(v).reshape(-1)
 
 
-def _rows(x: Array, n: int) -> Array:
-    """x as a matrix, whose rows are the last n dims."""
-    if n == 1 and x.ndim == 2:
-        return x
-    lead = math.prod(x.shape[: x.ndim - n])
-    return x.reshape(lead, math.prod(x.shape[x.ndim - n :]))
+# ---- over rows ----
+
+Sizes = tuple[int, int, int, int]
 
 
-class _Blocks:
-    """Blocks of rows; sums over all rows are kept for each block, then added in order."""
-
-    def __init__(self, n: int, width: int, kind: np.dtype[Any]) -> None:
-        self.n, self.bytes = n, width * kind.itemsize
-        self.per = max(1, threads.CACHE // max(self.bytes, 1))
-        self.count = -(-n // self.per)
-
-    def run(self, work: Any) -> None:
-        threads.rows(self.n, self.bytes, work)
-
-    def partial(self, shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:
-        return np.zeros((self.count, *shape), kind)
-
-
-# ---- over the last dims ----
-
-
-def _row_statistics(x: Any, size: Any, eps: Any, weight: Any, bias: Any) -> Any:
-    """The mean, the variance, 1 / its root, and what is normalised."""
-    mean = total(x) / size
-    centred = x - mean
-    variance = total(np.square(centred)) / size
-    rstd = np.reciprocal(np.sqrt(variance + eps))
-    return mean, variance, rstd, _moved(centred * rstd, weight, bias)
-
-
-def _row_norm(x: Any, size: Any, eps: Any, weight: Any, bias: Any) -> Any:
-    mean, _, rstd, y = _row_statistics(x, size, eps, weight, bias)
-    return mean, rstd, y
-
-
-def _moved(x: Any, weight: Any, bias: Any) -> Any:
-    y = x if weight is None else x * weight
-    return y if bias is None else y + bias
-
-
-def _row_rms_norm(x: Any, size: Any, eps: Any, weight: Any) -> Any:
-    rstd = np.reciprocal(np.sqrt(total(np.square(x)) / size + eps))
-    y = x * rstd
-    return rstd, y if weight is None else y * weight
-
-
-def _row_gradient(x: Any, g: Any, mean: Any, rstd: Any, size: Any, weight: Any) -> Any:
-    """g (x - mean), whose sums over rows are the weight's gradient but for rstd; x's gradient."""
-    centred = x if mean is None else x - mean
-    product = g * centred
-    scaled = g if weight is None else g * weight
-    by = total(product if weight is None else scaled * centred) * (rstd * rstd / size)
-    shift = centred * by if mean is None else centred * by + total(scaled) / size
-    return product, (scaled - shift) * rstd
+def _sizes(x: Array, groups: int) -> Sizes:
+    """Rows of groups of channels: how many, groups, channels of one, elements of a channel."""
+    plane = math.prod(x.shape[2:])
+    return x.shape[0] * groups, groups, x.shape[1] // max(groups, 1), plane
 
 
 def _dense(v: Array | None, kind: np.dtype[Any]) -> Any:
@@ -97,90 +46,90 @@ def _dense(v: Array | None, kind: np.dtype[Any]) -> Any:
 
 
 def _normed(
-    function: Any, rows: Array, made: Sequence[Array], eps: float, *given: Array | None
-) -> Array:
-    """What a function of rows gives that is as large as they are; `made` are columns for the
-    others, to which it gives what they are of no elements."""
-    kind, count = made[0].dtype, rows.shape[1]
-    run = rowwise(function, "acc" + kinds(*given), kind)
-    numbers, out = (number(count, kind), number(eps, kind)), np.empty(rows.shape, rows.dtype)
-    if kind is rows.dtype and count:  # a chain's threads share it
-        run(np.ascontiguousarray(rows), *numbers, *given, *made, out)
-        return out
-
-    def work(low: int, high: int) -> None:
-        block = np.ascontiguousarray(rows[low:high], kind)
-        target = np.empty(block.shape, kind)
-        run(block, *numbers, *given, *[column[low:high] for column in made], target)
-        out[low:high] = target
-
-    if count:
-        threads.rows(len(rows), count * kind.itemsize, work)
+    x: Array, weight: Array | None, bias: Array | None, eps: float, sizes: Sizes, centred: bool
+) -> tuple[Array, Array | None, Array]:
+    """Rows normalised, their means, if they are centred, and 1 / their deviations."""
+    kind, count = _kind(x), sizes[0]
+    w, b, out = _dense(weight, kind), _dense(bias, kind), np.empty(x.shape, x.dtype)
+    mean, rstd = np.empty(count, kind) if centred else None, np.empty(count, kind)
+    if not x.size:
+        if mean is not None:
+            mean.fill(0)
+        rstd.fill(eps**-0.5 if eps > 0 else math.inf)
+    elif kind is x.dtype:
+        x = np.ascontiguousarray(x)
+        _C.normalise_rows(x, w, b, out, mean, rstd, kind.char, sizes, eps)
     else:
-        for column, value in zip(made[::-1], (eps**-0.5 if eps > 0 else math.inf, 0)):
-            column.fill(value)
-    return out
+        rows, targets = x.reshape(count, -1), out.reshape(count, -1)
+        groups = sizes[1]  # whose rows have other weights each: blocks are of whole images
+
+        def work(low: int, high: int) -> None:
+            low, high = low * groups, high * groups
+            block = np.ascontiguousarray(rows[low:high], kind)
+            _C.normalise_rows(
+                block, w, b, block, None if mean is None else mean[low:high], rstd[low:high],
+                kind.char, (high - low, *sizes[1:]), eps,
+            )  # fmt: skip
+            targets[low:high] = block
+
+        threads.rows(count // groups, rows.shape[1] * groups * kind.itemsize, work)
+    return out, mean, rstd
+
+
+def _slopes(
+    g: Array, x: Array, weight: Array | None, mean: Array | None, rstd: Array, sizes: Sizes
+) -> tuple[Array, Array, Array]:
+    """The gradients of rows, weight and bias."""
+    kind, (count, groups, channels, plane) = _kind(x), sizes
+    grouped = (groups, plane) != (1, 1)
+    dw, db = (np.empty((count, channels) if grouped else channels, kind) for _ in range(2))
+    dy, rows = (np.ascontiguousarray(v, kind) for v in (g, x))
+    w, m, r = (_dense(v, kind) for v in (weight, mean, rstd))
+    out = np.empty(x.shape, kind)
+    _C.normalise_rows_backward(dy, rows, w, m, r, out, dw, db, kind.char, sizes)
+    if grouped:
+        dw, db = (np.add.reduce(v.reshape(-1, groups * channels), axis=0) for v in (dw, db))
+    ref = x if weight is None else weight
+    return out.astype(x.dtype, copy=False), like(dw, ref), like(db, ref)
+
+
+def _of_rows(x: Array, n: int) -> Sizes:
+    """The last n dims are a row."""
+    split = x.ndim - n
+    return math.prod(x.shape[:split]), 1, math.prod(x.shape[split:]), 1
 
 
 def layer_norm(
     x: Array, n: int, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     """(x - mean) * rstd * weight + bias over the last n dims."""
-    rows, kind, lead = _rows(x, n), _kind(x), x.shape[: x.ndim - n]
-    made = np.empty((len(rows), 1), kind), np.empty((len(rows), 1), kind)
-    out = _normed(_row_norm, rows, made, eps, _dense(weight, kind), _dense(bias, kind))
-    return out.reshape(x.shape), made[0].reshape(lead), made[1].reshape(lead)
-
-
-def _rows_backward(
-    g: Array, x: Array, n: int, weight: Array | None, mean: Array | None, rstd: Array
-) -> tuple[Array, Array, Array]:
-    rows, grad, kind = _rows(x, n), _rows(g, n), _kind(x)
-    w, size = _dense(weight, kind), number(max(rows.shape[1], 1), kind)
-    m, r = (None if v is None else v.reshape(-1, 1) for v in (mean, rstd))
-    assert r is not None
-    out = np.empty(rows.shape, x.dtype)
-    blocks = _Blocks(rows.shape[0], rows.shape[1], kind)
-    dw, db = blocks.partial(rows.shape[1:], kind), blocks.partial(rows.shape[1:], kind)
-    run = rowwise(_row_gradient, "aa" + kinds(m, r) + "c" + kinds(w), kind)
-
-    def work(low: int, high: int) -> None:
-        block, dy = (np.ascontiguousarray(v[low:high], kind) for v in (rows, grad))
-        scale, place = r[low:high], low // blocks.per
-        product = np.empty(block.shape, kind)
-        target = out[low:high] if kind is x.dtype else np.empty(block.shape, kind)
-        run(block, dy, None if m is None else m[low:high], scale, size, w, product, target)
-        blas.matmul(scale.T, product, out=dw[place, None])
-        blas.matmul(np.ones_like(scale).T, dy, out=db[place, None])
-        if target.dtype is not x.dtype:
-            out[low:high] = target
-
-    blocks.run(work)
-    ref, shape = x if weight is None else weight, x.shape[x.ndim - n :]
-    dw, db = np.add.reduce(dw, axis=0).reshape(shape), np.add.reduce(db, axis=0).reshape(shape)
-    return out.reshape(x.shape), like(dw, ref), like(db, ref)
+    out, mean, rstd = _normed(x, weight, bias, eps, _of_rows(x, n), True)
+    assert mean is not None
+    lead = x.shape[: x.ndim - n]
+    return out, mean.reshape(lead), rstd.reshape(lead)
 
 
 def layer_norm_backward(
     g: Array, x: Array, n: int, weight: Array | None, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias."""
-    return _rows_backward(g, x, n, weight, mean, rstd)
+    dx, dw, db = _slopes(g, x, weight, mean, rstd, _of_rows(x, n))
+    shape = x.shape[x.ndim - n :]
+    return dx, dw.reshape(shape), db.reshape(shape)
 
 
 def rms_norm(x: Array, n: int, weight: Array | None, eps: float) -> tuple[Array, Array]:
     """x * rstd * weight over the last n dims."""
-    rows, kind = _rows(x, n), _kind(x)
-    rstd = np.empty((len(rows), 1), kind)
-    out = _normed(_row_rms_norm, rows, (rstd,), eps, _dense(weight, kind))
-    return out.reshape(x.shape), rstd.reshape(x.shape[: x.ndim - n])
+    out, _, rstd = _normed(x, weight, None, eps, _of_rows(x, n), False)
+    return out, rstd.reshape(x.shape[: x.ndim - n])
 
 
 def rms_norm_backward(
     g: Array, x: Array, n: int, weight: Array | None, rstd: Array
 ) -> tuple[Array, Array]:
     """The gradients of x and weight."""
-    return _rows_backward(g, x, n, weight, None, rstd)[:2]
+    dx, dw, _ = _slopes(g, x, weight, None, rstd, _of_rows(x, n))
+    return dx, dw.reshape(x.shape[x.ndim - n :])
 
 
 # ---- over groups of channels ----
@@ -190,55 +139,29 @@ def group_norm(
     x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     """Normalised over groups of channels."""
-    n, c, kind = x.shape[0], x.shape[1], _kind(x)
-    plane, made = math.prod(x.shape[2:]), [np.empty((n * groups, 1), kind) for _ in range(2)]
-    plain = weight is None and bias is None
-    wide = x if plain else x.astype(kind, copy=False)
-    rows = wide.reshape(n * groups, c // groups * plane)
-    out = _normed(_row_norm, rows, made, eps, None, None).reshape(x.shape)
-    if not plain:
-        w, b = (None if v is None else _dense(v, kind)[:, None] for v in (weight, bias))
-        cube = out.reshape(n, c, plane)
-        rowwise(_moved, "a" + kinds(w, b), kind)(cube, w, b, cube)
-        out = out.astype(x.dtype, copy=False)
-    return out, made[0].reshape(n, groups), made[1].reshape(n, groups)
+    out, mean, rstd = _normed(x, weight, bias, eps, _sizes(x, groups), True)
+    assert mean is not None
+    return out, mean.reshape(-1, groups), rstd.reshape(-1, groups)
 
 
 def group_norm_backward(
     g: Array, x: Array, groups: int, weight: Array | None, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias."""
-    n, per = x.shape[0], x.shape[1] // groups
-    kind, plane = _kind(x), math.prod(x.shape[2:])
-    rows, grad = x.reshape(n * groups, per, plane), g.reshape(n * groups, per, plane)
-    w = None if weight is None else _flat(weight).reshape(groups, per)
-    m, r = mean.reshape(-1, 1, 1), rstd.reshape(-1, 1, 1)
-    out = np.empty(rows.shape, x.dtype)
-    dw, db = np.empty((n * groups, per), kind), np.empty((n * groups, per), kind)
-    size = kind.type(max(per * plane, 1))
-
-    def work(low: int, high: int) -> None:
-        block = rows[low:high].astype(kind, copy=False)
-        dy = grad[low:high].astype(kind, copy=False)
-        normal = block - m[low:high]
-        normal *= r[low:high]
-        totals = sums(dy)[..., 0], dots(dy, normal)[..., 0]
-        db[low:high], dw[low:high] = totals
-        share = 1 if w is None else w[np.arange(low, high) % groups].astype(kind, copy=False)
-        first, second = (np.add.reduce(s * share, axis=1)[:, None, None] / size for s in totals)
-        normal *= second
-        normal += first
-        scaled = dy if w is None else dy * share[..., None]  # type: ignore[index]
-        np.subtract(scaled, normal, out=normal)
-        np.multiply(normal, r[low:high], out=out[low:high], casting="unsafe")
-
-    _Blocks(n * groups, per * plane, kind).run(work)
-    ref = x if weight is None else weight
-    dw, db = (np.add.reduce(v.reshape(n, groups * per), axis=0) for v in (dw, db))
-    return out.reshape(x.shape), like(dw, ref), like(db, ref)
+    return _slopes(g, x, weight, mean, rstd, _sizes(x, groups))
 
 
 # ---- over the batch ----
+
+
+def _row_statistics(x: Any, size: Any, eps: Any, weight: Any, bias: Any) -> Any:
+    """The mean, the variance, 1 / its root, and what is normalised."""
+    mean = total(x) / size
+    centred = x - mean
+    variance = total(np.square(centred)) / size
+    rstd = np.reciprocal(np.sqrt(variance + eps))
+    y = centred * rstd if weight is None else centred * rstd * weight
+    return mean, variance, rstd, y if bias is None else y + bias
 
 
 def _over_batch(sums: Array) -> Array:
