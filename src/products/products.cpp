@@ -88,6 +88,7 @@ std::pair<std::int64_t, std::int64_t> part(std::int64_t i, std::int64_t count, s
 template <class T>
 struct Product {
   const Operand &a, &b, &c;
+  const T* bias;  // of each column, or null
   int nd;
   const Py_ssize_t* batch;
   std::int64_t count;  // of matrices
@@ -123,8 +124,12 @@ struct Product {
                             b.across};
     const Matrix<T> z{reinterpret_cast<T*>(const_cast<char*>(c.matrix(at, nd, batch))), c.stride,
                       c.across};
+    // BLAS adds products to what is there, and would write zeros first.
+    if (bias)
+      for (std::int64_t row = top; row < bottom; ++row)
+        std::copy(bias + left, bias + right, z.at(row, left).data);
     blas::multiply(bottom - top, right - left, a.columns, x.at(top, 0), y.at(0, left),
-                   z.at(top, left));
+                   z.at(top, left), T(bias ? 1 : 0));
   }
 };
 
@@ -170,12 +175,18 @@ bool find_library() {
   return blas::has_library();
 }
 
-// multiply(a, b, out or None): the product, in `out` or a new array; None: it is small, or of
-// another kind, or lies otherwise, and is NumPy's to compute.
+// multiply(a, b, out or None, bias or None): the product, and to each row of it the bias, in `out`
+// or a new array; None: it is small, or of another kind, or lies otherwise, and is NumPy's to
+// compute.
 PyObject* multiply(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (n != 3) return PyErr_Format(PyExc_TypeError, "multiply(a, b, out)");
+  if (n != 3 && n != 4) return PyErr_Format(PyExc_TypeError, "multiply(a, b, out, bias)");
   NDArray *left = as_ndarray(args[0]), *right = as_ndarray(args[1]);
   if (!left || !right || left->nd < 2 || right->nd < 2) Py_RETURN_NONE;
+  const NDArray* bias = n == 4 && args[3] != Py_None ? as_ndarray(args[3]) : nullptr;
+  if (n == 4 && args[3] != Py_None &&
+      (!bias || bias->type() != left->type() || !bias->is_contiguous() || bias->nd != 1 ||
+       bias->dimensions[0] != right->dimensions[right->nd - 1]))
+    Py_RETURN_NONE;
   Operand a(left), b(right);
   std::array<Py_ssize_t, kMostDims> shape;
   const std::optional<int> nd = batch_of(left, right, shape.data());
@@ -204,10 +215,11 @@ PyObject* multiply(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Operand c(as_ndarray(out));
   c.lies_well(size);
   BlockingRegion others;
-  if (size == 4)
-    Product<float>{a, b, c, *nd, shape.data(), count, work}.run();
-  else
-    Product<double>{a, b, c, *nd, shape.data(), count, work}.run();
+  const char* row = bias ? bias->data : nullptr;
+  const auto run = [&]<class T>(T) {
+    Product<T>{a, b, c, reinterpret_cast<const T*>(row), *nd, shape.data(), count, work}.run();
+  };
+  size == 4 ? run(float{}) : run(double{});
   return out;
 }
 
@@ -280,7 +292,8 @@ PyObject* one_blas_thread(PyObject*, PyObject* begins) {
 
 PyMethodDef functions[] = {
     {"multiply", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(multiply)),
-     METH_FASTCALL, "The product of large arrays of floats, or None: it is NumPy's to compute."},
+     METH_FASTCALL,
+     "The product of large arrays of floats, and a bias, or None: it is NumPy's to compute."},
     {"dot", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(dot)), METH_FASTCALL,
      "The sum of two vectors' products, or None: it is NumPy's to compute."},
     {"find_blas_with", find_blas_with, METH_O, "Who calls set_blas before the first product."},

@@ -4,6 +4,12 @@
 Nodes are numbered as they are made, and an edge always leads to an older node: so taking the
 youngest node whose gradient is pending visits every node once, after all its users, without
 counting dependencies first.
+
+# Note [Gradients of parts]
+The gradient of a view of some elements is zeros with the gradient where the view looks. Where
+several parts of one tensor are used (of a split, of a loop over time), the first one's is made, and
+those that come later are added to it in their places: the cost is that of the parts, not of as many
+wholes. The sums are the same, in the same order.
 """
 
 from __future__ import annotations
@@ -269,6 +275,7 @@ def _run(
     leaves = _Leaves(tensors if captures is None else (), create_graph, arrive)
     shared = leaves.left
     plain = captures is None and streams is None and not create_graph and not profiled
+    sums_parts = streams is None and not create_graph and not profiled and not watching
     for tensor, g in zip(tensors, grads):
         node = tensor._node
         if node is None:
@@ -314,6 +321,11 @@ def _run(
                     continue
             if node._node_freed:
                 raise RuntimeError(FREED)
+            is_part = sums_parts and hooks is None and getattr(node._node_op, "back", None)
+            if is_part and owned and _put(node, g, pending, owned):
+                if not retain and node._node_holds:
+                    node._node_free()
+                continue
             if profiled:
                 results = _run_profiled(node, g)
             elif hooks is None:
@@ -362,6 +374,8 @@ def _run(
                         heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
                         create_graph,
                     )  # fmt: skip
+                    if is_part and pending.get(edge) is grad:
+                        owned.add(edge)
                 elif captures is None:
                     if i + 1 == n:
                         results = None  # so that a gradient nobody else has can be stolen
@@ -452,6 +466,27 @@ def _push(
         heappush(heap, (-node._node_sequence, node))
     slots = pending[node]
     slots[nr] = g if slots[nr] is None else _sum(slots[nr], g)
+
+
+def _put(node: Any, g: Tensor, pending: dict[Any, Any], owned: set[Any]) -> bool:
+    """Adds the gradient of a part in its place of what is pending for the whole, if that is a sum
+    made here: Note [Gradients of parts]."""
+    edge = node._node_edges[0]
+    if not isinstance(edge, Node) or edge not in owned:
+        return False
+    whole, mine = pending[edge]._array, g._array
+    kind = type(whole)
+    if kind is not type(mine) or whole.dtype is not mine.dtype or type(g) is not Tensor:
+        return False
+    op, params = node._node_op, node._node_params
+    if kind is np.ndarray:
+        part = op.cpu(whole, *params)
+        _add(part, mine, part)
+    elif kind is _C.Array:
+        _C.wrap(op.gpu(whole, *params)).add_(g)
+    else:
+        return False
+    return True
 
 
 def _sum(a: Tensor, b: Tensor) -> Tensor:

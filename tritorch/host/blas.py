@@ -66,6 +66,12 @@ def dot(a: Array, b: Array) -> Array:
     return a.dot(b) if product is None else product
 
 
+def with_bias(a: Array, b: Array, bias: Array) -> Array | None:
+    """A large product of matrices, with a row added to each of its rows; None of others."""
+    found: Array | None = _C.multiply(a, b, None, bias)
+    return found
+
+
 def inner(a: Array, b: Array) -> float:
     """The sum of two vectors' products."""
     found = _C.dot(a, b)

@@ -27,6 +27,9 @@ def _cpu_linear(x: Any, w: Any, b: Any) -> Any:
         x, w, b, narrow = widen(x), widen(w), None if b is None else widen(b), x
         return like(_cpu_linear(x, w, b), narrow)
     rows = x.reshape(math.prod(shape[:-1]), x.shape[-1])
+    found = None if b is None else blas.with_bias(rows, w.T, b)
+    if found is not None:
+        return found.reshape(shape)
     # NumPy's dot takes one element for a factor, and forgets that 0 * inf is NaN.
     out = blas.dot(rows, w.T) if rows.size > 1 < w.size else np.matmul(rows, w.T)
     if b is not None:

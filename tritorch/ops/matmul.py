@@ -345,7 +345,11 @@ def _check_matrices(mat1: Tensor, mat2: Tensor) -> None:
 def _cpu_addmm(addend: Any, a: Any, b: Any, beta: float, alpha: float) -> Any:
     if a.dtype not in BLAS_TYPES:
         return like(_cpu_addmm(widen(addend), widen(a), widen(b), beta, alpha), a)
-    out = np.matmul(a, b)
+    if alpha == beta == 1 and a.ndim == 2 and 0 < addend.size == addend.shape[-1] == b.shape[1]:
+        row = addend.reshape(-1)
+        if (found := blas.with_bias(a, b, row)) is not None:
+            return found
+    out = blas.matmul(a, b)
     if alpha != 1:
         np.multiply(out, alpha, out=out)
     if addend.size == out.size and beta != 1:
