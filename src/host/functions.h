@@ -20,6 +20,7 @@ bool add_resampling(PyObject* module);
 bool add_row_norms(PyObject* module);
 bool add_scans(PyObject* module);
 bool add_sorting(PyObject* module);
+bool add_sums(PyObject* module);
 
 // The fields of a dense array of some elements of a size; null with a Python error set.
 NDArray* dense(PyObject* given, Py_ssize_t size, const char* what);

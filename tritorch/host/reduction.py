@@ -9,7 +9,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.dtype import dtype
-from tritorch.host import blas, rows, rowwise, threads
+from tritorch.host import rows, rowwise, threads
 from tritorch.host.narrow import computing, is_narrow, like, row_major, widen
 
 Array = np.ndarray[Any, Any]
@@ -77,16 +77,20 @@ def _reduced(shape: tuple[int, ...], dims: Dims, keepdim: bool) -> tuple[int, ..
 
 
 def _by_rows(ufunc: Any, x: Array, dims: Dims) -> Array | None:
-    """Sums and extremes over the last dims, or sums over the first, where there is a faster way."""
-    first, last = dims[0] == 0, dims[-1] == x.ndim - 1
-    if len(dims) != dims[-1] - dims[0] + 1 or not (first or last) or not x.size:
+    """Sums and extremes over the last dims, or sums over others, where there is a faster way."""
+    first, last = dims[0], dims[-1]
+    if len(dims) != last - first + 1 or not x.size:
         return None
-    n = x.shape[dims[0]] if len(dims) == 1 else math.prod(x.shape[i] for i in dims)
-    if last:
+    n = x.shape[first] if len(dims) == 1 else math.prod(x.shape[i] for i in dims)
+    if last == x.ndim - 1:
         return _of_rows(ufunc, x, n)
-    if x.size >= rows.FEW and ufunc is np.add and n <= rows.PIECE and x.size < threads.PARALLEL:
-        return blas.matmul(np.ones((1, n), x.dtype), x.reshape(n, -1))
-    return None
+    if ufunc is not np.add or x.size < rows.FEW:
+        return None
+    outer = math.prod(x.shape[:first])
+    width = x.size // (outer * n)
+    out = np.empty(outer * width, x.dtype)
+    _C.column_sums(x, out, x.dtype.char, outer, n, width)
+    return out
 
 
 _ROWS = {np.add: rowwise.total, np.maximum: rowwise.largest, np.minimum: rowwise.smallest}
