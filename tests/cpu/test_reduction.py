@@ -136,3 +136,13 @@ def test_scans():
     assert np.isnan(values[1:]).all() and index.tolist() == [0, 1, 1]
     half = S.cumsum(np.ones(1000, np.float16), 0, D.float16)
     assert half.dtype == np.float16 and half[-1] == 1000
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("shape, dim", [((100_000, 9), 0), ((3, 1000, 65), 1), ((129, 8), 0)])
+def test_sums_down_columns(kind, shape, dim):
+    x = (RNG.standard_normal(shape) + 100).astype(kind)
+    found = R.sum(x, (dim,), False, D.float32 if kind is np.float32 else D.float64)
+    assert found.dtype == kind
+    expected = x.astype(np.float64).sum(dim)
+    np.testing.assert_allclose(found, expected, rtol=8 * np.finfo(kind).eps)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.dtype import dtype
-from tritorch.host import rows, rowwise, threads
+from tritorch.host import blas, rows, rowwise, threads
 from tritorch.host.narrow import computing, is_narrow, like, row_major, widen
 
 Array = np.ndarray[Any, Any]
