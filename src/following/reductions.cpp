@@ -92,6 +92,12 @@ struct Add {
     return a + b;
   }
 };
+struct Multiply {
+  template <class V>
+  [[gnu::always_inline]] V operator()(V a, V b) const {
+    return a * b;
+  }
+};
 // The first that is NaN is kept.
 struct Larger {
   template <class V>
@@ -123,7 +129,10 @@ template <class T, int Bytes, class Join>
     }
   } else {
     constexpr T top = std::numeric_limits<T>::infinity();
-    found = folded<T, Bytes>(x, n, Join{}, std::is_same_v<Join, Less> ? top : -top);
+    constexpr T nothing = std::is_same_v<Join, Multiply> ? T{1}
+                          : std::is_same_v<Join, Less>   ? top
+                                                         : -top;
+    found = folded<T, Bytes>(x, n, Join{}, nothing);
   }
   std::memcpy(out, &found, sizeof found);
 }
@@ -156,6 +165,7 @@ Reduce chosen() {
 template <class T>
 Reduce of(std::string_view name) {
   if (name == "add") return chosen<T, Add>();
+  if (name == "multiply") return chosen<T, Multiply>();
   if (name == "maximum") return chosen<T, Larger>();
   if (name == "minimum") return chosen<T, Less>();
   return nullptr;

@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 
+import numpy as np
 import pytest
 
 import tritorch as torch
@@ -315,3 +316,73 @@ def test_layout_policy_can_be_relaxed():
     assert p.grad.stride() == (3, 1) and relaxed() == (1, 4)
     with pytest.raises(RuntimeError, match="is deprecated, use torch.tensor"):
         torch.autograd.variable(1)
+
+
+# ---- gradients of parts --------------------------------------------------------------------------
+
+
+def _as_wholes(x, parts):
+    """The gradient of the sum of squares of parts, each weighed, without views."""
+    total = np.zeros(x.shape, np.float32)
+    for i, part in enumerate(parts):
+        place = np.zeros(x.shape, np.float32)
+        place[part] = 2 * (i + 1) * x.detach().numpy()[part]
+        total += place
+    return total
+
+
+_PARTS = {
+    "apart": (np.s_[:2], np.s_[2:5], np.s_[5:]),
+    "over each other": (np.s_[1:5], np.s_[:, 2:4], np.s_[3], np.s_[..., ::2], np.s_[1:5]),
+    "one": (np.s_[4],),
+    "one by one": tuple(range(7)),
+}
+
+
+@pytest.mark.parametrize("parts", _PARTS.values(), ids=list(_PARTS))
+@pytest.mark.parametrize("whole", ["computed", "leaf", "used whole too", "asked for"])
+def test_gradients_of_parts_are_those_of_wholes(parts, whole):
+    leaf = torch.randn(7, 6, requires_grad=True)
+    x = leaf if whole == "leaf" else leaf * 1
+    loss = sum(((x[part] ** 2).sum() * (i + 1) for i, part in enumerate(parts)), torch.zeros(()))
+    expected = _as_wholes(x, parts)
+    if whole == "used whole too":
+        loss, expected = loss + x.sum(), expected + 1
+    if whole == "asked for":
+        seen, g = torch.autograd.grad(loss, (x, leaf), retain_graph=True)
+        np.testing.assert_allclose(seen.numpy(), expected, rtol=1e-6)
+        again = torch.autograd.grad(loss, leaf)[0]
+        assert again.equal(g) and seen is not g
+    else:
+        loss.backward()
+        g = leaf.grad
+    np.testing.assert_allclose(g.numpy(), expected, rtol=1e-6)
+
+
+def test_gradients_of_parts_can_be_differentiated_hooked_and_retained():
+    leaf = torch.randn(4, 6, requires_grad=True)
+    x = leaf * 1
+    x.retain_grad()
+    seen = []
+    x.register_hook(lambda g: seen.append(g.clone()))
+    a, b, c = x.split(2, 1)
+    b.register_hook(lambda g: g * 2)
+    loss = (a**2).sum() + (b**2).sum() + (c**3).sum()
+    (g,) = torch.autograd.grad(loss, leaf, create_graph=True)
+    g.sum().backward()
+    y = leaf.detach()
+    wanted = torch.cat([2 * y[:, :2], 4 * y[:, 2:4], 3 * y[:, 4:] ** 2], 1)
+    assert seen[0].allclose(wanted)
+    # The hook sees this pass, too.
+    second = torch.cat([2 + 0 * y[:, :2], 8 + 0 * y[:, 2:4], 6 * y[:, 4:]], 1)
+    assert leaf.grad.allclose(second) and x.grad is not None
+
+
+def test_a_loop_over_parts_makes_no_whole_for_each(monkeypatch):
+    from tritorch.core import arrays
+
+    made, zeros = [], arrays.zeros
+    monkeypatch.setattr(arrays, "zeros", lambda *given: made.append(given) or zeros(*given))
+    x = torch.randn(50, 8, requires_grad=True) * 1
+    sum((x[i].exp() for i in range(50)), torch.zeros(8)).sum().backward()
+    assert len(made) == 1

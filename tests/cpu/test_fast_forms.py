@@ -10,7 +10,6 @@ import pytest
 
 import tritorch
 from tritorch import _C
-from tritorch.core import arrays
 from tritorch.core.dtype import float32
 from tritorch.host import (
     attention as A,
@@ -320,14 +319,6 @@ def test_blocks_may_be_computed_in_the_result():
     x = normal(1 << 20)
     out = threads.mapped(P.silu, x.dtype, x, into=P.silu.into)
     np.testing.assert_array_equal(out, threads.mapped(P.silu, x.dtype, x))
-
-
-@pytest.mark.parametrize("shape", [(256, 512), (3, 300, 128), (1000, 600), (130, 260)])
-def test_transposed_matrices_are_copied_in_blocks(shape):
-    x = normal(*shape).swapaxes(-1, -2)
-    for out in (arrays.contiguous_copy(x), arrays._copy_in_tiles(x)):
-        assert out.flags.c_contiguous
-        np.testing.assert_array_equal(out, x)
 
 
 def test_one_batch_is_normalised_as_many():

@@ -139,10 +139,48 @@ def test_scans():
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("shape, dim", [((100_000, 9), 0), ((3, 1000, 65), 1), ((129, 8), 0)])
-def test_sums_down_columns(kind, shape, dim):
-    x = (RNG.standard_normal(shape) + 100).astype(kind)
-    found = R.sum(x, (dim,), False, D.float32 if kind is np.float32 else D.float64)
-    assert found.dtype == kind
-    expected = x.astype(np.longdouble).sum(dim)
-    np.testing.assert_allclose(found, expected.astype(kind), rtol=16 * np.finfo(kind).eps)
+@pytest.mark.parametrize(
+    "shape, dims",
+    [((100_000, 9), (0,)), ((3, 1000, 65), (1,)), ((129, 8), (0,)), ((30, 20, 50), (0, 2)),
+     ((9, 8, 7, 6, 5), (0, 2, 4)), ((300, 24), (1,))],
+)  # fmt: skip
+def test_down_columns_and_of_dims_that_lie_apart(kind, shape, dims):
+    x = (RNG.standard_normal(shape) / 100 + 1).astype(kind)
+    wide, within = x.astype(np.longdouble), 64 * np.finfo(kind).eps
+    name = D.float32 if kind is np.float32 else D.float64
+    for keep in (False, True):
+        how = {"axis": dims, "keepdims": keep}
+        found = R.sum(x, dims, keep, name)
+        assert found.dtype == kind
+        np.testing.assert_allclose(found, wide.sum(**how).astype(kind), rtol=within)
+        rounded = wide.prod(**how).astype(kind)  # an error for each of many factors
+        np.testing.assert_allclose(R.prod(x, dims, keep, name), rounded, rtol=300 * within)
+        np.testing.assert_array_equal(R.amax(x, dims, keep), x.max(**how))
+        np.testing.assert_array_equal(R.amin(x, dims, keep), x.min(**how))
+    x.reshape(-1)[x.size // 2] = np.nan
+    np.testing.assert_array_equal(R.amax(x, dims, False), x.max(dims))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_running_sums(kind, dim):
+    x = RNG.standard_normal((30, 40, 300)).astype(kind)
+    name = D.float32 if kind is np.float32 else D.float64
+    expected = np.cumsum(x.astype(np.longdouble), dim)
+    np.testing.assert_allclose(S.cumsum(x, dim, name), expected.astype(kind), atol=1e-6)
+
+
+@pytest.mark.parametrize("ord", [0, 1, 2, 3, math.inf, -math.inf])
+@pytest.mark.parametrize("dims", [(1,), (0,), (1, 2), (0, 2)])
+def test_norms_over_dims(ord, dims):
+    x = RNG.standard_normal((20, 30, 40)).astype(np.float32)
+    size, axis = np.abs(x.astype(np.float64)), dims
+    if ord == 0:
+        expected = (size != 0).sum(axis)
+    elif math.isinf(ord):
+        expected = size.max(axis) if ord > 0 else size.min(axis)
+    else:
+        expected = (size**ord).sum(axis) ** (1 / ord)
+    found = R.vector_norm(x, ord, dims, False, D.float32)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -275,7 +275,7 @@ def _run(
     leaves = _Leaves(tensors if captures is None else (), create_graph, arrive)
     shared = leaves.left
     plain = captures is None and streams is None and not create_graph and not profiled
-    sums_parts = streams is None and not create_graph and not profiled and not watching
+    sums_parts = not create_graph and not profiled and not watching
     for tensor, g in zip(tensors, grads):
         node = tensor._node
         if node is None:
@@ -322,10 +322,13 @@ def _run(
             if node._node_freed:
                 raise RuntimeError(FREED)
             is_part = sums_parts and hooks is None and getattr(node._node_op, "back", None)
-            if is_part and owned and _put(node, g, pending, owned):
-                if not retain and node._node_holds:
-                    node._node_free()
-                continue
+            if is_part and owned:
+                if streams is not None:
+                    streams.deliver(node._node_edges[0], pending, leaves.sums)
+                if _put(node, g, pending, owned):
+                    if not retain and node._node_holds:
+                        node._node_free()
+                    continue
             if profiled:
                 results = _run_profiled(node, g)
             elif hooks is None:
@@ -374,8 +377,12 @@ def _run(
                         heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
                         create_graph,
                     )  # fmt: skip
-                    if is_part and pending.get(edge) is grad:
-                        owned.add(edge)
+                    if is_part:
+                        place, have = _pending_at(
+                            edge, 0 if outputs is None else outputs[i], pending
+                        )
+                        if have is grad:
+                            owned.add(place)
                 elif captures is None:
                     if i + 1 == n:
                         results = None  # so that a gradient nobody else has can be stolen
@@ -468,13 +475,26 @@ def _push(
     slots[nr] = g if slots[nr] is None else _sum(slots[nr], g)
 
 
+def _pending_at(edge: Any, nr: int, pending: dict[Any, Any]) -> tuple[Any, Tensor | None]:
+    """What names a node's output among those whose sums were made here, and what is pending."""
+    while edge._node_divided and edge.is_open():
+        edge, nr = edge.inner[nr]
+    have = pending.get(edge)
+    if not edge._node_n_outputs:
+        return edge, have
+    return (edge, nr), None if have is None else have[nr]
+
+
 def _put(node: Any, g: Tensor, pending: dict[Any, Any], owned: set[Any]) -> bool:
     """Adds the gradient of a part in its place of what is pending for the whole, if that is a sum
     made here: Note [Gradients of parts]."""
-    edge = node._node_edges[0]
-    if not isinstance(edge, Node) or edge not in owned:
+    edge, outputs = node._node_edges[0], node._node_outputs
+    if not isinstance(edge, Node):
         return False
-    whole, mine = pending[edge]._array, g._array
+    place, have = _pending_at(edge, 0 if outputs is None else outputs[0], pending)
+    if have is None or place not in owned:
+        return False
+    whole, mine = have._array, g._array
     kind = type(whole)
     if kind is not type(mine) or whole.dtype is not mine.dtype or type(g) is not Tensor:
         return False

@@ -244,14 +244,34 @@ def as_numbers(array: Any) -> Any:
     return cast(array, complex64)
 
 
+_NATIVE = 1 << 14  # bytes from which copies are ours: Note [Copies] in src/host/copies.cpp
+
+
+def put(target: Any, source: Any) -> None:
+    """target[...] = source, of NumPy arrays."""
+    size = source.itemsize
+    small = source.size * size < _NATIVE or target.dtype is not source.dtype
+    if small or not _C.copy_elements(target, source, size):
+        target[...] = source
+
+
+def _row_major(array: Any) -> Any:
+    """A row-major copy of a NumPy array."""
+    if array.size * array.itemsize < _NATIVE:
+        return array.copy(order="C")
+    out = np.empty(array.shape, array.dtype)
+    put(out, array)
+    return out
+
+
 def lay_out(array: Any, strides: tuple[int, ...]) -> Any:
     """A copy of a NumPy array that has given strides."""
     steps = sorted(strides, reverse=True)
     if tuple(steps) == strides:
-        out = array.copy(order="C")
+        out = _row_major(array)
     else:  # dense in another order, as a rule
         order = sorted(range(len(strides)), key=lambda dim: (-strides[dim], -array.shape[dim]))
-        out = array.transpose(order).copy(order="C")
+        out = _row_major(array.transpose(order))
         out = out.transpose(sorted(order, key=order.__getitem__))
     if _C.restride(out, strides):
         return out
@@ -277,7 +297,7 @@ def copy(array: Any) -> Any:
     """A dense copy that keeps the memory order."""
     if type(array) is ndarray:
         if array.flags.c_contiguous and min(array.shape, default=2) > 1:
-            return array.copy()
+            return _row_major(array)
         return lay_out(array, layout.dense_strides_like(array.shape, strides_of(array)))
     strides = layout.dense_strides_like(array.shape, array.strides)
     if type(array) is MetaArray:
@@ -289,31 +309,7 @@ def contiguous_copy(array: Any) -> Any:
     """A dense row-major copy."""
     if type(array) is not ndarray:
         return array.clone()
-    transposed = array.ndim > 1 and array.strides[-2] == array.itemsize != array.strides[-1]
-    if transposed and array.size >= _MEET and min(array.shape[-2:]) >= _TILE[0]:
-        if array.size >= _TILES or array.strides[-1] % _APART == 0:
-            return _copy_in_tiles(array)
-    return array.copy(order="C")
-
-
-_TILE = (128, 64)  # rows and columns of the blocks in which a matrix is transposed
-_TILES = 1 << 19  # elements from which that pays; from fewer where lines of a column meet in the
-_MEET = 1 << 15  # cache, being so many bytes apart:
-_APART = 512
-
-
-def _copy_in_tiles(array: Any) -> Any:
-    """A dense copy of transposed matrices.  A block's rows are copied as they lie in memory, and
-    from there, in the cache, across."""
-    out = np.empty(array.shape, array.dtype)
-    (rows, columns), (high, wide) = array.shape[-2:], _TILE
-    for lead in np.ndindex(array.shape[:-2]):
-        target, source = out[lead], array[lead].T
-        for i in range(0, rows, wide):
-            for j in range(0, columns, high):
-                block = source[j : j + high, i : i + wide].copy(order="C")
-                target[i : i + wide, j : j + high] = block.T
-    return out
+    return _row_major(array)
 
 
 def move(array: Any, device: Device, non_blocking: bool = False) -> Any:

@@ -77,23 +77,36 @@ def _reduced(shape: tuple[int, ...], dims: Dims, keepdim: bool) -> tuple[int, ..
 
 
 def _by_rows(ufunc: Any, x: Array, dims: Dims) -> Array | None:
-    """Sums and extremes over the last dims, or sums over others, where there is a faster way."""
-    first, last = dims[0], dims[-1]
-    if len(dims) != last - first + 1 or not x.size:
+    """By rows, or down columns, where that is a faster way; dims that lie apart one run of them
+    after the other."""
+    if not x.size:
         return None
-    n = x.shape[first] if len(dims) == 1 else math.prod(x.shape[i] for i in dims)
+    last = dims[-1]
+    first = next(i for i in range(last, -1, -1) if i - 1 not in dims)
+    n = x.shape[last] if first == last else math.prod(x.shape[first : last + 1])
+    if first != dims[0]:
+        if x.size < rows.FEW or ufunc not in _ROWS:
+            return None
+        part = _by_rows(ufunc, x, tuple(range(first, last + 1)))
+        if part is None:
+            return None
+        kept = part.reshape(_reduced(x.shape, tuple(range(first, last + 1)), True))
+        return np.asarray(_fold(ufunc, kept, x.dtype, dims[: dims.index(first)], True))
     if last == x.ndim - 1:
         return _of_rows(ufunc, x, n)
-    if ufunc is not np.add or x.size < rows.FEW:
+    if x.size < rows.FEW:
         return None
     outer = math.prod(x.shape[:first])
     width = x.size // (outer * n)
     out = np.empty(outer * width, x.dtype)
-    _C.column_sums(x, out, x.dtype.char, outer, n, width)
-    return out
+    found = _C.fold_columns(x, out, x.dtype.char, ufunc.__name__, outer, n, width)
+    return out if found else None
 
 
-_ROWS = {np.add: rowwise.total, np.maximum: rowwise.largest, np.minimum: rowwise.smallest}
+_ROWS = {
+    np.add: rowwise.total, np.multiply: rowwise.product, np.maximum: rowwise.largest,
+    np.minimum: rowwise.smallest,
+}  # fmt: skip
 _LONG = 1 << 10  # elements of a piece of a row that one thread does not add up alone
 
 
@@ -324,6 +337,14 @@ def _var_of_rows(x: Array, divisor: float) -> tuple[Array, Array]:
     return np.true_divide(total, kind.type(divisor), out=total), average
 
 
+_NORMS: dict[float, Any] = {
+    1: lambda x: rowwise.total(np.absolute(x)),
+    2: lambda x: np.sqrt(rowwise.total(np.square(x))),
+    math.inf: lambda x: rowwise.largest(np.absolute(x)),
+    -math.inf: lambda x: rowwise.smallest(np.absolute(x)),
+}
+
+
 def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """(sum |x|^ord)^(1/ord) over dims."""
     plain = x.dtype in rows.BLAS and x.flags.c_contiguous
@@ -334,6 +355,13 @@ def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -
             total += blas.inner(part, part)
         out = np.array(math.sqrt(total) if total == total else math.nan, dtype.numpy)
         return out.reshape((1,) * x.ndim) if keepdim else out
+    if plain and x.dtype is dtype.numpy and ord in _NORMS and x.size and dims[-1] == x.ndim - 1:
+        if len(dims) == x.ndim - dims[0]:
+            n = math.prod(x.shape[dims[0] :])
+            if rowwise.pays(n, x):
+                column = np.empty((x.size // n, 1), x.dtype)
+                rowwise.rowwise(_NORMS[ord], "a", x.dtype)(x.reshape(-1, n), column)
+                return column.reshape(_reduced(x.shape, dims, keepdim))
     size = np.absolute(convert(x, _type(dtype.numpy)) if x.dtype.kind != "c" else x)
     kind = size.dtype
     fold = lambda ufunc, v: _fold(ufunc, v, kind, dims, keepdim)

@@ -46,6 +46,11 @@ def total(x: Any) -> Any:
     return np.add.reduce(x, axis=-1, keepdims=True)
 
 
+def product(x: Any) -> Any:
+    """The product of each row, as a column."""
+    return np.multiply.reduce(x, axis=-1, keepdims=True)
+
+
 def largest(x: Any) -> Any:
     """The largest of each row, as a column."""
     return np.maximum.reduce(x, axis=-1, keepdims=True)

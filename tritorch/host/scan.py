@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
             np.logical_and.accumulate(x != 0, axis=dim)
         )  # fmt: skip
     wide = convert(x, computing(kind))
-    if ufunc is np.add and dim == x.ndim - 1 and wide.dtype in FLOATS and x.size:
-        if wide.flags.c_contiguous:
-            sums, n = np.empty(x.shape, wide.dtype), x.shape[dim]
-            _C.running_sums(wide, sums, x.size // n, n, wide.dtype.char)
-            return sums if sums.dtype is kind else sums.astype(kind)
+    if ufunc is np.add and wide.dtype in FLOATS and wide.flags.c_contiguous and x.size:
+        sums, outer = np.empty(x.shape, wide.dtype), math.prod(x.shape[:dim])
+        inner = x.size // (outer * x.shape[dim])
+        _C.running_sums(wide, sums, outer, x.shape[dim], inner, wide.dtype.char)
+        return sums if sums.dtype is kind else sums.astype(kind)
     out = ufunc.accumulate(wide, axis=dim, dtype=wide.dtype)
     return row_major(out if out.dtype is kind else out.astype(kind, copy=False))
 

@@ -3,27 +3,61 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tritorch.core.arrays import put
+
 Array = np.ndarray[Any, Any]
 _ALL, _BACK = slice(None), slice(None, None, -1)
+_JOINED = 1 << 13  # elements of a result from which arrays are joined by copies that threads share
 
 
-def cat(arrays: list[Array], dim: int) -> Array:
+def cat(arrays: Sequence[Array], dim: int) -> Array:
     """Arrays joined along a dim."""
-    return np.concatenate(arrays, axis=dim)
+    first = arrays[0]
+    dim, shape = dim % max(first.ndim, 1), list(first.shape)
+    if sum(x.size for x in arrays) < _JOINED or not all(
+        x.dtype is first.dtype and x.flags.c_contiguous and x.ndim == first.ndim
+        and x.shape[:dim] == first.shape[:dim] and x.shape[dim + 1 :] == first.shape[dim + 1 :]
+        for x in arrays
+    ):  # fmt: skip
+        return np.concatenate(arrays, axis=dim)
+    shape[dim] = sum(x.shape[dim] for x in arrays)
+    out, at = np.empty(shape, first.dtype), 0
+    for x in arrays:
+        put(out[(*(_ALL,) * dim, slice(at, at + x.shape[dim]))], x)
+        at += x.shape[dim]
+    return out
 
 
 def flip(x: Array, dims: tuple[int, ...]) -> Array:
     """Dims reversed."""
-    return x[tuple(_BACK if i in dims else _ALL for i in range(x.ndim))].copy(order="K")
+    out = np.empty_like(x)
+    put(out, x[tuple(_BACK if i in dims else _ALL for i in range(x.ndim))])
+    return out
 
 
 def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     """Dims shifted around the end."""
-    return np.roll(x, shifts, dims)
+    by = [0] * x.ndim
+    for shift, dim in zip(shifts, dims):
+        by[dim] += shift
+    out = np.empty_like(x, order="C")
+    places: list[Sequence[tuple[slice, slice]]] = [((_ALL, _ALL),)] * x.ndim
+    for dim, (n, shift) in enumerate(zip(x.shape, by)):
+        at = shift % n if n else 0
+        if at:
+            places[dim] = (
+                (slice(at, None), slice(0, n - at)), (slice(0, at), slice(n - at, None))
+            )  # fmt: skip
+    for pairs in itertools.product(*places):
+        to, source = (tuple(pair[i] for pair in pairs) for i in range(2))
+        put(out[to], x[source])
+    return out
 
 
 def _triangle(rows: int, columns: int, diagonal: int, lower: bool, itemsize: int) -> Array:
@@ -94,7 +128,8 @@ def pad(x: Array, padding: tuple[int, ...], mode: str, value: float) -> Array:
         # Negative padding cuts.
         keep = [slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, sides)]
         inner = x[tuple(keep)]
-        out[tuple(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(inner.shape, sides))] = inner
+        here = tuple(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(inner.shape, sides))
+        put(out[here], inner)
         return out
     for dim, (before, after) in enumerate(sides):
         if before or after:
@@ -121,7 +156,8 @@ def pad_backward(g: Array, shape: tuple[int, ...], padding: tuple[int, ...], mod
         out = np.zeros(shape, g.dtype)
         keep = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(shape, sides))
         lengths = [s.stop - s.start for s in keep]
-        out[keep] = g[tuple(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(lengths, sides))]
+        here = tuple(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(lengths, sides))
+        put(out[keep], g[here])
         return out
     kind = g.dtype
     wide = g.astype(np.float32) if kind.itemsize == 2 and kind.kind != "i" else g

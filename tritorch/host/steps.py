@@ -25,7 +25,7 @@ Kind = np.dtype[Any]
 _BOOL = np.dtype(bool)
 # ndarray.clip comes to this.
 _clip: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]
-_REDUCTIONS = (np.add, np.maximum, np.minimum)
+_REDUCTIONS = frozenset((np.add, np.multiply, np.maximum, np.minimum))
 _NAMES = {
     "b1": "?", "i1": "b", "u1": "B", "i2": "h", "i4": "i", "i8": "l", "f4": "f", "f8": "d",
 }  # fmt: skip

@@ -54,7 +54,7 @@ def _in_format(array: Any, format: Any) -> Any:
         array.shape, strides, arrays.dtype_of(array), arrays.device_of(array)
     )
     if type(out) is ndarray:
-        out[...] = array
+        arrays.put(out, array)
     else:
         out.copy_(array)
     return out
@@ -317,7 +317,7 @@ def write_array(target: Any, value: Any, non_blocking: bool = False) -> None:
             value = _dense_source(target, value).numpy()
         if target.dtype is not value.dtype:
             value = arrays.cast(value, arrays.dtype_of(target))
-        np.copyto(target, value)
+        arrays.put(target, value)
     elif type(target) is SparseArray and type(value) is SparseArray:
         target.copy_(value)
     else:

@@ -16,6 +16,7 @@ from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.symbolic import SymInt, expect, known
 from tritorch.core.tensor import Tensor
+from tritorch.host import shaping
 from tritorch.ops.checks import one_of
 from tritorch.ops.parts import narrow
 from tritorch.ops.record.backends import backend
@@ -116,7 +117,7 @@ def _joined(items: list[Tensor], dim: Any) -> Tensor | None:
     if arrays is None or len(arrays) < 2 or type(dim) is not int:
         return None
     try:
-        out = np.concatenate(arrays, dim)
+        out = shaping.cat(arrays, dim)
     except ValueError:
         return None
     if not out.flags.c_contiguous:
@@ -136,9 +137,10 @@ def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
     ):
         return None
     dim %= len(shape) + 1
-    out = np.empty((*shape[:dim], len(arrays), *shape[dim:]), arrays[0].dtype)
     rows = [array.reshape(*shape[:dim], 1, *shape[dim:]) for array in arrays]
-    np.concatenate(rows, dim, out=out)
+    out = shaping.cat(rows, dim)
+    if not out.flags.c_contiguous:
+        out = np.ascontiguousarray(out)
     return _stack.finish_with(out, (dim,), *items)
 
 

@@ -51,7 +51,7 @@ def _embed(function: Any) -> Any:
         out = arrays.zeros(shape, arrays.dtype_of(g), arrays.device_of(g))
         part = function(out, *params)
         if type(part) is ndarray:
-            part[...] = g
+            arrays.put(part, g)
         else:
             part.copy_(g)
         return out

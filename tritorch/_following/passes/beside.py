@@ -16,6 +16,8 @@ from tritorch._following.tape import Form, Note, Value
 from tritorch.core.arrays import ndarray
 from tritorch.host import blas, threads
 
+_LEAST = 1 << 18  # multiply-adds of a step that is worth a thread
+
 
 class _Beside:
     """Functions as one, which gives all results.  counts: of the arguments and the results of each;
@@ -66,7 +68,8 @@ def _width(call: Lowered, forms: Sequence[Form]) -> int:
     inputs = [forms[x.number] if type(x) is Value else None for x in call.note.inputs]
     if any(form is not None and form.kind is not ndarray for form in inputs):
         return 0
-    return math.isqrt(step(*inputs) // blas.PIECE)
+    work = step(*inputs)
+    return max(math.isqrt(work // blas.PIECE), 1) if work >= _LEAST else 0
 
 
 def _group(
