@@ -691,6 +691,14 @@ def normalise_backward(
     training: bool,
     /,
 ) -> None: ...
+def attend(
+    q: Any, k: Any, v: Any, mask: Any, out: Any, lse: Any, kind: str, itemsize: int, causal: bool,
+    scale: float, /,
+) -> bool: ...  # fmt: skip
+def attend_backward(
+    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, lse: Any, dq: Any, dk: Any, dv: Any,
+    kind: str, itemsize: int, causal: bool, scale: float, /,
+) -> bool: ...  # fmt: skip
 def normalise_rows(
     x: Any,
     weight: Any,

@@ -5,7 +5,10 @@
 // so its bits are the same on every machine, wherever an element lies.  They are ufuncs, as
 // NumPy's, and so steps of chains.  Errors are at most 2.5 units in the last place, of erf 4.  Both
 // sides of choices may be computed, so flags of floating point errors say nothing.
+#include "host/elementary.h"
+
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -259,6 +262,16 @@ PyObject* make(const char* name, Loop loop, PyObject* like, FromLoops from_loops
 }
 
 }  // namespace
+
+void exponentials(float* x, Py_ssize_t n) {
+  static const Loop loop = chosen<Exp>();
+  char* data[] = {reinterpret_cast<char*>(x), reinterpret_cast<char*>(x)};
+  constexpr Py_ssize_t by[] = {sizeof(float), sizeof(float)};
+  loop(data, &n, by, nullptr);
+}
+void exponentials(double* x, Py_ssize_t n) {
+  for (Py_ssize_t i = 0; i < n; ++i) x[i] = std::exp(x[i]);
+}
 
 bool add_elementary(PyObject* module) {
   PyObject* core = PyImport_ImportModule("numpy._core._multiarray_umath");

@@ -11,6 +11,8 @@
 namespace tritorch::host {
 
 // Adds the functions to the module; false with a Python error set.
+bool add_attention(PyObject* module);
+bool add_columns(PyObject* module);
 bool add_conv(PyObject* module);
 bool add_copies(PyObject* module);
 bool add_elementary(PyObject* module);
@@ -21,7 +23,6 @@ bool add_resampling(PyObject* module);
 bool add_row_norms(PyObject* module);
 bool add_scans(PyObject* module);
 bool add_sorting(PyObject* module);
-bool add_columns(PyObject* module);
 
 // The fields of a dense array of some elements of a size; null with a Python error set.
 NDArray* dense(PyObject* given, Py_ssize_t size, const char* what);

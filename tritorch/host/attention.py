@@ -1,80 +1,72 @@
-"""Scaled dot-product attention, (B, H, L, E), in blocks whose scores fit the cache.
+"""Scaled dot-product attention, (B, H, L, E): Note [Attention] in src/host/attention.cpp.
 
-A block is some rows of one head, or several heads whole where sequences are short, or several
-examples.  It needs its scores once: they are never stored for the whole.  A causal block stops at
-its last column that is seen.
+Where NumPy's BLAS is not OpenBLAS, and where there is nothing to add up, NumPy computes it whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tritorch import _C
-from tritorch.host import blas, threads
+from tritorch.host import blas
 from tritorch.host.narrow import like, widen
-from tritorch.host.rowwise import FLOATS, largest, rowwise, total
 
 Array = np.ndarray[Any, Any]
-Index = tuple[Any, ...]
-
-SCORES = 1 << 16  # scores of a block: with what is computed of them they stay in the cache
 
 
-def _for_heads(shape: tuple[int, ...], columns: int, work: Callable[[Index], None]) -> None:
-    """work((examples, heads)) for parts of the batch, side by side."""
-    examples, heads, length = shape[:3]
-    one = max(length * columns, 1)
-    if heads * one <= SCORES:
-        per = max(1, SCORES // max(heads * one, 1))
-        parts: list[Index] = [
-            (slice(i, min(i + per, examples)), slice(None)) for i in range(0, examples, per)
-        ]
-    else:
-        per = max(1, SCORES // one)
-        parts = [
-            (slice(i, i + 1), slice(h, min(h + per, heads)))
-            for i in range(examples)
-            for h in range(0, heads, per)
-        ]
-    large = examples * heads * one >= threads.PARALLEL
-    threads.blocks(len(parts), 1, lambda low, high: work(parts[low]), large)
+def _mask(mask: Array | None, q: Array, k: Array, kind: np.dtype[Any]) -> Array | None:
+    """A mask of all scores: bools, or numbers of the dtype that is computed in."""
+    if mask is None:
+        return None
+    if mask.dtype != bool:
+        mask = widen(mask).astype(kind, copy=False)
+    return np.broadcast_to(mask, (*q.shape[:3], k.shape[2]))
 
 
-def _rows(length: int, columns: int, causal: bool) -> Iterator[tuple[slice, slice]]:
-    """Blocks of rows, and the columns that they can see."""
-    step = max(16, SCORES // max(columns, 1))
-    for low in range(0, length, step):
-        high = min(low + step, length)
-        yield slice(low, high), slice(0, min(high, columns) if causal else columns)
+def _dense(*given: Array) -> list[Array]:
+    """Arrays whose rows lie dense, one after the other."""
+    found = []
+    for x in given:
+        lies = x.strides[3] == x.itemsize and x.strides[2] >= x.shape[3] * x.itemsize
+        found.append(x if lies else np.ascontiguousarray(x))
+    return found
 
 
-def _products(a: Array, b: Array) -> Array:
-    """a b^T, dense: a product's own memory may lie otherwise."""
-    out = np.empty((*a.shape[:-1], b.shape[-2]), a.dtype)
-    return blas.matmul(a, b.swapaxes(-1, -2), out)
+def attention(
+    q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float, *drop: float
+) -> tuple[Array, Array]:
+    """softmax(q k^T scale + mask) v, and the log of each row's sum."""
+    a, b, c = _dense(widen(q), widen(k), widen(v))
+    kind = a.dtype
+    hides = _mask(mask, q, k, kind)
+    out, lse = np.empty((*q.shape[:3], v.shape[3]), kind), np.empty(q.shape[:3], kind)
+    size = 0 if hides is None else hides.itemsize
+    if not blas.found() or not _C.attend(a, b, c, hides, out, lse, kind.char, size, causal, scale):
+        out, lse = _whole(a, b, c, hides, causal, scale)
+    return like(out, q), lse
 
 
-def _scores(q: Array, k: Array, mask: Array | None, causal: bool, rows: slice) -> Array:
-    """One block of q k^T (q is scaled), masked: dense rows.  What is not seen is -inf."""
-    scores = _products(q, k)
-    if causal:
-        # Only the triangle at the end holds keys that some of the queries don't see.
-        corner = scores[..., rows.start :]
-        hidden = np.arange(corner.shape[-1]) > np.arange(corner.shape[-2])[:, None]
-        np.copyto(corner, -np.inf, where=hidden)
-    if mask is not None:
-        if mask.dtype == bool:
-            np.copyto(scores, -np.inf, where=~mask)
-        else:
-            scores += widen(mask)
-    return scores
+def attention_backward(
+    g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, lse: Array,
+    causal: bool, scale: float, *drop: float,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """The gradients of q, k and v."""
+    dy, a, b, c, made = _dense(widen(g), widen(q), widen(k), widen(v), widen(out))
+    kind = a.dtype
+    hides, lse = _mask(mask, q, k, kind), np.ascontiguousarray(lse)
+    dq, dk, dv = np.empty(q.shape, kind), np.empty(k.shape, kind), np.empty(v.shape, kind)
+    size = 0 if hides is None else hides.itemsize
+    if not blas.found() or not _C.attend_backward(
+        dy, a, b, c, hides, made, lse, dq, dk, dv, kind.char, size, causal, scale
+    ):
+        dq, dk, dv = _whole_backward(dy, a, b, c, hides, made, lse, causal, scale)
+    return like(dq, q), like(dk, k), like(dv, v)
 
 
-def _mask(mask: Array | None, q: Array, k: Array) -> Array | None:
-    return None if mask is None else np.broadcast_to(mask, (*q.shape[:3], k.shape[2]))
+# ---- by NumPy ------------------------------------------------------------------------------------
 
 
 def _for_each_query(x: Array, group: int) -> Array:
@@ -89,132 +81,49 @@ def _for_each_key(x: Array, group: int) -> Array:
     return x.reshape(x.shape[0], -1, group, *x.shape[2:]).sum(2)
 
 
-def _weighed(scores: Any) -> Any:
-    """log(sum(exp(scores))) of each row, and their softmax."""
-    top = largest(scores)
-    weights = _C.exp(scores - top)
-    sums = total(weights)
-    return _C.log(sums) + top, weights * np.reciprocal(sums)
+def _scores(q: Array, k: Array, mask: Array | None, causal: bool, scale: float) -> Array:
+    """q k^T scale, masked: what is not seen is -inf."""
+    scores = np.matmul(q * q.dtype.type(scale), k.swapaxes(-1, -2))
+    if causal:
+        rows, columns = scores.shape[-2:]
+        np.copyto(scores, -np.inf, where=np.arange(columns) > np.arange(rows)[:, None])
+    if mask is None:
+        return scores
+    return np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
 
 
-def _weighed_of_seen(scores: Any) -> Any:
-    """The same where rows may see nothing: log(0), and no weights."""
-    top = largest(scores)
-    top = np.where(top == -np.inf, 0, top)
-    weights = _C.exp(scores - top)
-    sums = total(weights)
-    return _C.log(sums) + top, weights * np.reciprocal(np.where(sums == 0, 1, sums))
-
-
-def _weigh(scores: Array, v: Array, out: Array, lse: Array, all_seen: bool = True) -> None:
-    """Attention by rows of scores, which become weights."""
-    rows = scores.reshape(lse.size, scores.shape[-1])
-    logs = np.empty((len(rows), 1), rows.dtype)
-    if not rows.size:  # no keys
-        logs[...] = -np.inf
-    rowwise(_weighed if all_seen else _weighed_of_seen, "a", rows.dtype)(rows, logs, rows)
-    lse[...] = logs.reshape(lse.shape)
-    blas.matmul(scores, v, out=out)
-
-
-def _sloped(scores: Any, lse: Any, slopes: Any, inner: Any) -> Any:
-    """The weights again, and the gradient of the scores."""
-    weights = _C.exp(scores - lse)
-    return weights, (slopes - inner) * weights
-
-
-def _slope(scores: Array, lse: Array, slopes: Array, inner: Array) -> None:
-    """Rows of scores become weights, and those of slopes the gradient of the scores."""
-    step = rowwise(_sloped, "acac", scores.dtype)
-    x, y = (each.reshape(lse.size, scores.shape[-1]) for each in (scores, slopes))
-    column = lambda each: each.reshape(lse.size, 1)
-    step(x, column(lse), y, column(inner), x, y)
-
-
-def attention(
-    q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float, *drop: float
+def _whole(
+    q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float
 ) -> tuple[Array, Array]:
-    """softmax(q k^T scale + mask) v, and the log of each row's sum."""
-    if mask is None and not causal and q.dtype in FLOATS and q.shape[1] == k.shape[1]:
-        if 0 < q.size // q.shape[3] * k.shape[2] <= SCORES:
-            out, lse = np.empty((*q.shape[:3], v.shape[3]), q.dtype), np.empty(q.shape[:3], q.dtype)
-            _weigh(_products(q * q.dtype.type(scale), k), v, out, lse)
-            return out, lse
     group = q.shape[1] // max(k.shape[1], 1)
-    a, b, c = widen(q), _for_each_query(widen(k), group), _for_each_query(widen(v), group)
-    mask = _mask(mask, q, k)
-    out = np.empty((*q.shape[:3], v.shape[3]), a.dtype)
-    lse = np.empty(q.shape[:3], a.dtype)
-    factor = a.dtype.type(scale)
-    all_seen = mask is None and k.shape[2] > 0
-
-    short = 0 < q.shape[2] * k.shape[2] <= SCORES and all_seen and not causal
-
-    def work(part: Index) -> None:
-        keys, values = b[part], c[part]
-        if short:
-            _weigh(_products(a[part] * factor, keys), values, out[part], lse[part])
-            return
-        for rows, seen in _rows(q.shape[2], k.shape[2], causal):
-            here = (*part, rows)
-            hides = None if mask is None else mask[(*here, seen)]
-            scores = _scores(a[here] * factor, keys[..., seen, :], hides, causal, rows)
-            _weigh(scores, values[..., seen, :], out[here], lse[here], all_seen)
-
-    _for_heads(q.shape, k.shape[2], work)
-    return like(out, q), lse
+    scores = _scores(q, _for_each_query(k, group), mask, causal, scale)
+    top = np.maximum.reduce(scores, axis=-1, keepdims=True, initial=-np.inf)
+    top = np.where(top == -np.inf, 0, top)
+    weights = np.exp(scores - top)
+    sums = np.add.reduce(weights, axis=-1, keepdims=True)
+    weights /= np.where(sums == 0, 1, sums)
+    out = np.matmul(weights, _for_each_query(v, group))
+    lse = (np.log(sums) + top)[..., 0]
+    return out.astype(q.dtype, copy=False), lse.astype(q.dtype, copy=False)
 
 
-def attention_backward(
-    g: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    out: Array,
-    lse: Array,
-    causal: bool,
-    scale: float,
-    *drop: float,
-) -> tuple[Array, Array, Array]:
-    """The gradients of q, k and v."""
-    group = q.shape[1] // max(k.shape[1], 1)
-    a, b, c = widen(q), _for_each_query(widen(k), group), _for_each_query(widen(v), group)
-    grad, given = widen(g), widen(out)
-    mask = _mask(mask, q, k)
-    factor = a.dtype.type(scale)
-    dq, dk, dv = np.empty(q.shape, a.dtype), np.empty(b.shape, a.dtype), np.empty(c.shape, a.dtype)
-
-    def work(part: Index) -> None:
-        keys, values, d_keys, d_values = b[part], c[part], dk[part], dv[part]
-        blocks = list(_rows(q.shape[2], k.shape[2], causal))
-        if len(blocks) != 1 or blocks[0][1].stop != k.shape[2]:
-            d_keys[...] = 0
-            d_values[...] = 0
-        for rows, seen in blocks:
-            here = (*part, rows)
-            hides = None if mask is None else mask[(*here, seen)]
-            scaled, dy = a[here] * factor, grad[here]
-            weights = _scores(scaled, keys[..., seen, :], hides, causal, rows)
-            base = lse[here]
-            if mask is not None:
-                base = np.where(np.isneginf(base), 0, base)  # where nothing is seen, no weight
-            slopes = _products(dy, values[..., seen, :])
-            _slope(weights, base, slopes, np.einsum("...le,...le->...l", dy, given[here]))
-            d = blas.matmul(slopes, keys[..., seen, :])
-            np.multiply(d, factor, out=dq[here])
-            for sums, left, right in (
-                (d_values, weights.swapaxes(-1, -2), dy), (d_keys, slopes.swapaxes(-1, -2), scaled)
-            ):  # fmt: skip
-                if len(blocks) == 1 and seen.stop == k.shape[2]:
-                    blas.matmul(left, right, out=sums)
-                else:
-                    sums[..., seen, :] += blas.matmul(left, right)
-
-    _for_heads(q.shape, k.shape[2], work)
-    return (
-        like(dq, q), like(_for_each_key(dk, group), k), like(_for_each_key(dv, group), v),
-    )  # fmt: skip
+def _whole_backward(
+    g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, lse: Array,
+    causal: bool, scale: float,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    group, factor = q.shape[1] // max(k.shape[1], 1), q.dtype.type(scale)
+    keys, values = _for_each_query(k, group), _for_each_query(v, group)
+    base = np.where(np.isneginf(lse), 0, lse)[..., None]  # where nothing is seen, no weight
+    weights = np.exp(_scores(q, keys, mask, causal, scale) - base)
+    slopes = np.matmul(g, values.swapaxes(-1, -2))
+    slopes = (slopes - np.add.reduce(g * out, axis=-1, keepdims=True)) * weights
+    dq = np.matmul(slopes, keys) * factor
+    dk = np.matmul(slopes.swapaxes(-1, -2), q * factor)
+    dv = np.matmul(weights.swapaxes(-1, -2), g)
+    kind = q.dtype
+    return tuple(
+        x.astype(kind, copy=False) for x in (dq, _for_each_key(dk, group), _for_each_key(dv, group))
+    )  # type: ignore[return-value]
 
 
 # ---- several lengths -----------------------------------------------------------------------------
