@@ -223,7 +223,8 @@ void copy_all(const Plan& plan) {
 }
 
 // copy_elements(to, from, itemsize): of one dtype; False, and nothing is done, if their shapes
-// differ, if they may share memory, or if elements have another size.
+// differ, if they may share memory, if a place is written several times, or if elements have
+// another size.
 PyObject* copy_elements(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n != 3) return PyErr_Format(PyExc_TypeError, "copy_elements(to, from, itemsize)");
   NDArray *to = as_ndarray(args[0]), *from = as_ndarray(args[1]);
@@ -234,6 +235,8 @@ PyObject* copy_elements(PyObject*, PyObject* const* args, Py_ssize_t n) {
     Py_RETURN_FALSE;
   if (to->is_empty()) Py_RETURN_TRUE;
   if (share_memory(to, from, size)) Py_RETURN_FALSE;
+  for (int i = 0; i < to->nd; ++i)
+    if (!to->strides[i] && to->dimensions[i] > 1) Py_RETURN_FALSE;
   const Plan plan(*to, *from);
   switch (size) {
     case 1:

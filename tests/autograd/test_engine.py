@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tritorch as torch
-from tritorch.autograd import graph
+from tritorch.autograd import forward_ad, graph
 
 
 def ones(*shape, **options):
@@ -376,6 +376,14 @@ def test_gradients_of_parts_can_be_differentiated_hooked_and_retained():
     # The hook sees this pass, too.
     second = torch.cat([2 + 0 * y[:, :2], 8 + 0 * y[:, 2:4], 6 * y[:, 4:]], 1)
     assert leaf.grad.allclose(second) and x.grad is not None
+
+
+def test_gradients_of_parts_keep_tangents():
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(torch.arange(6.0).reshape(2, 3).requires_grad_(), torch.ones(2, 3))
+        a, b, c = (x * 1).unbind(1)
+        (g,) = torch.autograd.grad((a**3).sum() + (b**3).sum() + (c**2).sum(), x)
+        assert forward_ad.unpack_dual(g).tangent.tolist() == [[0, 6, 2], [18, 24, 2]]
 
 
 def test_a_loop_over_parts_makes_no_whole_for_each(monkeypatch):

@@ -494,6 +494,8 @@ def _put(node: Any, g: Tensor, pending: dict[Any, Any], owned: set[Any]) -> bool
     place, have = _pending_at(edge, 0 if outputs is None else outputs[0], pending)
     if have is None or place not in owned:
         return False
+    if have._tangent is not None or g._tangent is not None:
+        return False
     whole, mine = have._array, g._array
     kind = type(whole)
     if kind is not type(mine) or whole.dtype is not mine.dtype or type(g) is not Tensor:
