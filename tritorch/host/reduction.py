@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -41,6 +42,24 @@ def convert(x: Array, kind: np.dtype[Any]) -> Array:
 
 _CHUNK = 1 << 16  # elements of a row, and
 _TALL = 512  # rows of a column, that are reduced before the rest: for threads, and for accuracy
+
+
+@functools.lru_cache(16)
+def _rows_by(ufunc: Any, kind: np.dtype[Any]) -> Any:
+    return rowwise.rowwise(_ROWS[ufunc], "a", kind)
+
+
+def _along_last(ufunc: Any, x: Array, dims: Dims, keepdim: bool) -> Array | None:
+    """A reduction over the last dim of a dense array of floats; None of any other."""
+    kind, shape = x.dtype, x.shape
+    if len(dims) != 1 or dims[0] != len(shape) - 1 or kind not in rows.BLAS:
+        return None
+    n = shape[-1]
+    if not x.flags.c_contiguous or not 0 < n <= threads.BLOCK or not x.size:
+        return None
+    out = np.empty((*shape[:-1], 1) if keepdim else shape[:-1], kind)
+    _rows_by(ufunc, kind)(x.reshape(-1, n), out.reshape(-1, 1))
+    return out
 
 
 def _fold(ufunc: Any, x: Array, kind: np.dtype[Any], dims: Dims, keepdim: bool) -> Any:
@@ -201,11 +220,17 @@ def _wide(x: Array) -> np.dtype[Any]:
 
 def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
     """The largest element over dims."""
+    quick = _along_last(np.maximum, x, dims, keepdim)
+    if quick is not None:
+        return quick
     return _out(_fold(np.maximum, x, _wide(x), dims, keepdim), x.dtype)
 
 
 def amin(x: Array, dims: Dims, keepdim: bool) -> Array:
     """The smallest element over dims."""
+    quick = _along_last(np.minimum, x, dims, keepdim)
+    if quick is not None:
+        return quick
     return _out(_fold(np.minimum, x, _wide(x), dims, keepdim), x.dtype)
 
 
