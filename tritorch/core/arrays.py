@@ -176,6 +176,18 @@ def _cast_chain(kinds: str, old: int, new: int) -> Any:
 
 
 _widening, _rounding = _cast_chain("Ef", 2, 4), _cast_chain("fE", 4, 2)
+_MANY = 1 << 15  # elements from which threads share other conversions
+
+
+@functools.lru_cache(64)
+def _cast_of_many(old: Any, new: Any) -> Any:
+    """The same for two dtypes; None where machines disagree, or there is no such loop."""
+    if old.kind not in "biuf" or new.kind != "f" or "e" in (old.char, new.char):
+        return None
+    try:
+        return _cast_chain(old.char + new.char, old.itemsize, new.itemsize)
+    except (TypeError, ValueError):
+        return None
 
 
 def is_bfloat16(kind: Any) -> bool:
@@ -194,8 +206,8 @@ def convert(array: Any, kind: Any) -> Any:
     elif kind is _SINGLE and is_bfloat16(old):
         chain = _widening
     else:
-        return _converted(array, kind)
-    if not array.flags.c_contiguous:
+        chain = _cast_of_many(old, np.dtype(kind)) if array.size >= _MANY else None
+    if chain is None or not array.flags.c_contiguous:
         return _converted(array, kind)
     out = np.empty(array.shape, kind)
     chain(0, array.size, array, out)

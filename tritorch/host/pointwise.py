@@ -28,6 +28,7 @@ from tritorch.host.bessel import (
 )
 from tritorch.host.gamma import igamma, igammac, polygamma, zeta
 from tritorch.host.narrow import like, widen
+from tritorch.host.rowwise import write
 from tritorch.host.special import (
     digamma,
     erf,
@@ -44,7 +45,7 @@ from tritorch.host.special import (
     ndtri,
 )
 from tritorch.host.steps import ARRAYS, repaired
-from tritorch.host.threads import BLOCK, PARALLEL, blocks, mapped
+from tritorch.host.threads import BLOCK, mapped
 
 Array = np.ndarray[Any, Any]
 
@@ -572,20 +573,15 @@ def _factor(kind: Any, factor: float) -> Array:
     return np.array(factor, kind)
 
 
+def _sum_with_scaled(x: Any, y: Any, scale: Any) -> Any:
+    return x + y * scale
+
+
 def add_scaled_(x: Array, y: Array, factor: float) -> None:
     """x += factor y, of two arrays of one shape."""
     scale = _factor(x.dtype, factor) if factor else x.dtype.type(factor)  # zeros have signs
-    dense = x.flags.c_contiguous and y.flags.c_contiguous
-    if x.size < 2 * BLOCK or not dense or np.may_share_memory(x, y):
+    if not write(_sum_with_scaled, x, x, y, scale):
         np.add(x, np.multiply(y, scale), out=x)
-        return
-    target, source = x.reshape(-1), y.reshape(-1)
-
-    def work(low: int, high: int) -> None:
-        part = target[low:high]
-        np.add(part, np.multiply(source[low:high], scale), out=part)
-
-    blocks(x.size, BLOCK, work, x.size >= PARALLEL)
 
 
 def _added(x: Any, new: Any) -> Any:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from tritorch.host.chains import Steps, native
-from tritorch.host.steps import Traced
+from tritorch.host.steps import Traced, Untraceable
 
 Array = np.ndarray[Any, Any]
 SINGLE = np.dtype(np.float32)
 FLOATS = frozenset((SINGLE, np.dtype(np.float64)))
 _LONGEST = 1 << 16  # elements of rows for which each thread has buffers
+LARGE = 1 << 15  # elements of what `write` writes, which threads may share
 _SHORT, _FEW = 16, 1024  # elements of rows that pay one by one, and of arrays whose rows all do
 
 
@@ -39,6 +40,39 @@ def rowwise(function: Callable[..., Any], given: str, kind: Any = SINGLE) -> Cal
 def kinds(*given: Any) -> str:
     """What `rowwise` wants to know of arrays, and of columns that may be None."""
     return "".join("-" if x is None else "c" if x.shape[-1] == 1 else "a" for x in given)
+
+
+@functools.lru_cache(256)
+def _written(function: Callable[..., Any], given: str, kind: Any) -> Callable[..., None] | None:
+    try:
+        return rowwise(function, given, kind)
+    except Untraceable:
+        return None
+
+
+def write(function: Callable[..., Any], out: Array, *given: Any) -> bool:
+    """out = function(*given), over threads, of numbers and of arrays, which may be `out` itself or
+    lie apart from it; False, and nothing is done, where that is better left to NumPy."""
+    kind = out.dtype
+    if kind not in FLOATS or out.size < LARGE or not out.flags.c_contiguous:
+        return False
+    rows, which = [], ""
+    for x in given:
+        if type(x) is not np.ndarray:
+            rows.append(np.full((1, 1), x, kind))
+            which += "c"
+        elif x.shape == out.shape and x.dtype is kind and x.flags.c_contiguous:
+            if x is not out and np.may_share_memory(x, out):
+                return False
+            rows.append(x.reshape(1, -1))
+            which += "a"
+        else:
+            return False
+    run = _written(function, which, kind)
+    if run is None:
+        return False
+    run(*rows, out.reshape(1, -1))
+    return True
 
 
 def total(x: Any) -> Any:

@@ -19,8 +19,11 @@ _JOINED = 1 << 13  # elements of a result from which arrays are joined by copies
 def cat(arrays: Sequence[Array], dim: int) -> Array:
     """Arrays joined along a dim."""
     first = arrays[0]
-    dim, shape = dim % max(first.ndim, 1), list(first.shape)
-    if sum(x.size for x in arrays) < _JOINED or not all(
+    n, shape = first.ndim, list(first.shape)
+    if sum(x.size for x in arrays) < _JOINED or not -n <= dim < n:
+        return np.concatenate(arrays, axis=dim)
+    dim %= n
+    if not all(
         x.dtype is first.dtype and x.flags.c_contiguous and x.ndim == first.ndim
         and x.shape[:dim] == first.shape[:dim] and x.shape[dim + 1 :] == first.shape[dim + 1 :]
         for x in arrays

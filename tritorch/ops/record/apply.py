@@ -16,6 +16,7 @@ from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.host import threads
 from tritorch.host.narrow import WIDE, is_narrow
+from tritorch.host.rowwise import write
 from tritorch.ops.checks import (
     broadcast_shapes,
     require_castable,
@@ -148,6 +149,8 @@ def _compute_into(
         and all(type(o) is not ndarray or o.dtype is array.dtype for o in operands)
     ):
         try:
+            if write(op.function, array, *operands):
+                return
             if array.size >= BIG and _in_blocks(array, operands):
                 threads.elementwise(op.cpu, array, *operands)
             else:

@@ -16,6 +16,7 @@ from tritorch.core.published import AUTOCAST, PUBLIC, SPECIAL
 from tritorch.core.symbolic import SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.host.chained import LEAST
+from tritorch.host.rowwise import LARGE, write
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.operator import Array, Operator, ndarray
 from tritorch.ops.record.outputs import EXACT
@@ -194,7 +195,8 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                         and not self._inference
                         and not wants(self)
                     ):
-                        cpu(a, other, a)
+                        if a.size < LARGE or not write(op.function, a, a, other):
+                            cpu(a, other, a)
                         bump(self)
                         return self
                     _require_operands(op, self, other)
@@ -210,7 +212,8 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
                         and not self._inference
                         and not wants(self, other)
                     ):
-                        cpu(a, b, a)
+                        if a.size < LARGE or not write(op.function, a, a, b):
+                            cpu(a, b, a)
                         bump(self)
                         return self
                 elif (
