@@ -21,6 +21,7 @@ bool add_norms(PyObject* module);
 bool add_pooling(PyObject* module);
 bool add_resampling(PyObject* module);
 bool add_row_norms(PyObject* module);
+bool add_scaled_sums(PyObject* module);
 bool add_scans(PyObject* module);
 bool add_sorting(PyObject* module);
 

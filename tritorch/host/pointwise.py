@@ -28,7 +28,6 @@ from tritorch.host.bessel import (
 )
 from tritorch.host.gamma import igamma, igammac, polygamma, zeta
 from tritorch.host.narrow import like, widen
-from tritorch.host.rowwise import write
 from tritorch.host.special import (
     digamma,
     erf,
@@ -573,15 +572,17 @@ def _factor(kind: Any, factor: float) -> Array:
     return np.array(factor, kind)
 
 
-def _sum_with_scaled(x: Any, y: Any, scale: Any) -> Any:
-    return x + y * scale
+_SCALED = 4096  # elements from which one pass over memory saves more than it costs to be called
 
 
 def add_scaled_(x: Array, y: Array, factor: float) -> None:
-    """x += factor y, of two arrays of one shape."""
+    """x += factor y, of two arrays of one shape and dtype, of floats."""
+    if x.size >= _SCALED and x.flags.c_contiguous and y.flags.c_contiguous:
+        if x is y or not np.may_share_memory(x, y):
+            _C.add_scaled(x, y, factor, x.dtype.char)
+            return
     scale = _factor(x.dtype, factor) if factor else x.dtype.type(factor)  # zeros have signs
-    if not write(_sum_with_scaled, x, x, y, scale):
-        np.add(x, np.multiply(y, scale), out=x)
+    np.add(x, np.multiply(y, scale), out=x)
 
 
 def _added(x: Any, new: Any) -> Any:

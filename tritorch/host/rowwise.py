@@ -29,12 +29,16 @@ def rowwise(function: Callable[..., Any], given: str, kind: Any = SINGLE) -> Cal
 
     given: for each argument "a" for an array, "c" for a column, "-" for None.  The results are a
     tuple, or one; arrays have up to 3 dims, and results all sizes, or those of a column."""
+    rows = _chain(function, given, kind).rows
+    return rows if "-" not in given else lambda *arrays: rows(*[x for x in arrays if x is not None])
+
+
+def _chain(function: Callable[..., Any], given: str, kind: Any) -> Any:
     steps = Steps()
     stand_ins = [None if x == "-" else Traced(steps, steps.input(kind, x == "a")) for x in given]
     found = function(*stand_ins)
     made = found if isinstance(found, tuple) else (found,)
-    rows = native(steps, [x.value for x in made]).rows
-    return rows if "-" not in given else lambda *arrays: rows(*[x for x in arrays if x is not None])
+    return native(steps, [x.value for x in made])
 
 
 def kinds(*given: Any) -> str:
@@ -43,9 +47,9 @@ def kinds(*given: Any) -> str:
 
 
 @functools.lru_cache(256)
-def _written(function: Callable[..., Any], given: str, kind: Any) -> Callable[..., None] | None:
+def _written(function: Callable[..., Any], given: str, kind: Any) -> Any:
     try:
-        return rowwise(function, given, kind)
+        return _chain(function, given, kind)
     except Untraceable:
         return None
 
@@ -56,22 +60,22 @@ def write(function: Callable[..., Any], out: Array, *given: Any) -> bool:
     kind = out.dtype
     if kind not in FLOATS or out.size < LARGE or not out.flags.c_contiguous:
         return False
-    rows, which = [], ""
+    operands, which = [], ""
     for x in given:
-        if type(x) is not np.ndarray:
-            rows.append(np.full((1, 1), x, kind))
+        if type(x) is not np.ndarray or not x.ndim:
+            operands.append(np.full(1, x, kind))
             which += "c"
         elif x.shape == out.shape and x.dtype is kind and x.flags.c_contiguous:
             if x is not out and np.may_share_memory(x, out):
                 return False
-            rows.append(x.reshape(1, -1))
+            operands.append(x)
             which += "a"
         else:
             return False
     run = _written(function, which, kind)
     if run is None:
         return False
-    run(*rows, out.reshape(1, -1))
+    run(0, out.size, *operands, out)
     return True
 
 
