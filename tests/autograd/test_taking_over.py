@@ -8,20 +8,20 @@ import pytest
 
 import tritorch as torch
 from tritorch import nn
-from tritorch.autograd import engine
+from tritorch.autograd import arriving
 
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many gradients are copied when they arrive."""
     count = [0]
-    copy = engine.arrays.copy
+    copy = arriving.arrays.copy
 
     def counted(array: Any) -> Any:
         count[0] += 1
         return copy(array)
 
-    monkeypatch.setattr(engine.arrays, "copy", counted)
+    monkeypatch.setattr(arriving.arrays, "copy", counted)
     return count
 
 
