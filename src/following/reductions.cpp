@@ -10,6 +10,8 @@
 #include <cstring>
 #include <limits>
 
+#include "joins.h"
+
 namespace tritorch {
 namespace {
 
@@ -85,34 +87,6 @@ template <class T, int Bytes, class Join>
   std::memcpy(last, held, sizeof last);
   return across<T, Kind::lanes>(last, join);
 }
-
-struct Add {
-  template <class V>
-  [[gnu::always_inline]] V operator()(V a, V b) const {
-    return a + b;
-  }
-};
-struct Multiply {
-  template <class V>
-  [[gnu::always_inline]] V operator()(V a, V b) const {
-    return a * b;
-  }
-};
-// The first that is NaN is kept.
-struct Larger {
-  template <class V>
-  [[gnu::always_inline]] V operator()(V a, V b) const {
-    V least = a < b ? b : a;
-    return b == b ? least : b;
-  }
-};
-struct Less {
-  template <class V>
-  [[gnu::always_inline]] V operator()(V a, V b) const {
-    V least = a > b ? b : a;
-    return b == b ? least : b;
-  }
-};
 
 template <class T, int Bytes, class Join>
 [[gnu::always_inline]] inline void reduce(const char* data, std::ptrdiff_t n, char* out) {

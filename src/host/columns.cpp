@@ -5,40 +5,13 @@
 #include <vector>
 
 #include "host/functions.h"
+#include "joins.h"
 #include "widest.h"
 
 namespace tritorch::host {
 namespace {
 
 constexpr Py_ssize_t kRows = 128;  // that are joined by one thread
-
-struct Add {
-  template <class T>
-  [[gnu::always_inline]] T operator()(T a, T b) const {
-    return a + b;
-  }
-};
-struct Multiply {
-  template <class T>
-  [[gnu::always_inline]] T operator()(T a, T b) const {
-    return a * b;
-  }
-};
-// The first that is NaN is kept.
-struct Larger {
-  template <class T>
-  [[gnu::always_inline]] T operator()(T a, T b) const {
-    const T found = a < b ? b : a;
-    return b == b ? found : b;
-  }
-};
-struct Less {
-  template <class T>
-  [[gnu::always_inline]] T operator()(T a, T b) const {
-    const T found = a > b ? b : a;
-    return b == b ? found : b;
-  }
-};
 
 // Joins rows, of which there is one at least.
 template <class T, class Join>
