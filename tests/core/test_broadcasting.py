@@ -212,6 +212,9 @@ def test_a_source_that_overlaps_is_refused(device):
     for write in (
         lambda: x[1:].copy_(x[:-1]),
         lambda: x[:-1].add_(x[1:]),
+        lambda: x[:-1].add_(x[1:], alpha=0.5),
+        lambda: x[:-1].add_(x[1:], alpha=2),
+        lambda: x[:-1].sub_(x[1:], alpha=0.5),
         lambda: square.add_(square.t()),
         lambda: x[1:].lerp_(x[:-1], 0.5),
         lambda: x[1:].clamp_(min=x[:-1]),
@@ -228,3 +231,6 @@ def test_a_source_that_overlaps_is_refused(device):
     x.add_(x)  # the whole of it is no overlap, and neither is a gap
     x[::2].add_(x[1::2])
     assert x.tolist() == [2, 2, 10, 6, 18, 10]
+    x.add_(x, alpha=0.5)
+    x[::2].add_(x[1::2], alpha=2.0)
+    assert x.tolist() == [9, 3, 33, 9, 57, 15]

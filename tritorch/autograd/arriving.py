@@ -1,4 +1,4 @@
-"""How gradients are added up, and how they arrive at leaves."""
+"""What a pass begins with, how gradients are added up, and how they arrive at leaves."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_strides, dense_strides_like
 from tritorch.core.nested import NestedArray
 from tritorch.core.profiling import events
+from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 
@@ -62,6 +63,24 @@ def _expandable(shape: Sequence[int], wider: Sequence[int]) -> bool:
     return len(shape) <= len(wider) and all(
         a == b or a == 1 for a, b in zip(reversed(shape), reversed(wider))
     )
+
+
+def ones_like(tensor: Tensor) -> Tensor:
+    if not events.enabled():
+        return _made_ones_like(tensor)
+    event = events.begin(profiling.OP, "aten::ones_like", -1, (tensor,))
+    made = _made_ones_like(tensor)
+    events.end(event, made)
+    return made
+
+
+def _made_ones_like(tensor: Tensor) -> Tensor:
+    if (watching or type(tensor) is not Tensor) and asked(tensor):
+        return PUBLIC["ones_like"](tensor.detach())
+    array = tensor._array
+    if type(array) is np.ndarray:
+        return _C.wrap(np.ones(array.shape, array.dtype))
+    return _C.wrap(arrays.full(array.shape, 1, arrays.dtype_of(array), arrays.device_of(array)))
 
 
 def run_tensor_hooks(hooks: Any, g: Tensor) -> Tensor:

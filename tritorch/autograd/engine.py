@@ -31,16 +31,16 @@ from tritorch.autograd.arriving import (
     arrive as arrive_at_leaf,
     arrive_profiled,
     fit,
+    ones_like,
     run_tensor_hooks,
     sum_of,
 )
 from tritorch.autograd.nodes import FREED, AccumulateGrad, Node
 from tritorch.autograd.passes import current, queue_callback, started
-from tritorch.core import arrays, profiling
+from tritorch.core import profiling
 from tritorch.core.defaults import warn_once
-from tritorch.core.dispatching import asked, watching
+from tritorch.core.dispatching import watching
 from tritorch.core.profiling import events
-from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import run_in_thread
@@ -283,7 +283,7 @@ def _run(
         node = tensor._node
         if node is None:
             if g is None:
-                g = _ones_like(tensor)
+                g = ones_like(tensor)
             if captures is not None:
                 _capture_leaf(captures, tensor, g)
             else:
@@ -297,7 +297,7 @@ def _run(
             owned,
             node,
             tensor.output_nr,
-            g if g is not None else _ones_like(tensor),
+            g if g is not None else ones_like(tensor),
             create_graph,
         )
     if captures is not None:
@@ -512,24 +512,6 @@ def _put(node: Any, g: Tensor, pending: dict[Any, Any], owned: set[Any]) -> bool
     else:
         return False
     return True
-
-
-def _ones_like(tensor: Tensor) -> Tensor:
-    if not events.enabled():
-        return _made_ones_like(tensor)
-    event = events.begin(profiling.OP, "aten::ones_like", -1, (tensor,))
-    made = _made_ones_like(tensor)
-    events.end(event, made)
-    return made
-
-
-def _made_ones_like(tensor: Tensor) -> Tensor:
-    if (watching or type(tensor) is not Tensor) and asked(tensor):
-        return PUBLIC["ones_like"](tensor.detach())
-    array = tensor._array
-    if type(array) is np.ndarray:
-        return _C.wrap(np.ones(array.shape, array.dtype))
-    return _C.wrap(arrays.full(array.shape, 1, arrays.dtype_of(array), arrays.device_of(array)))
 
 
 def _before_node(node: Any, hooks: Any, g: Any) -> Any:

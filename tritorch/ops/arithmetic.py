@@ -33,6 +33,7 @@ from tritorch.ops.record.kinds import (
 )
 from tritorch.ops.record.operator import FLOATS, NOT_IMPLEMENTED, ndarray
 from tritorch.ops.record.pointwise import INT_TO_FLOAT, SAME
+from tritorch.ops.record.outputs import require_separate
 from tritorch.ops.record.publishing import accepts_expanded, public, write_out
 
 
@@ -164,6 +165,7 @@ def add_(self: Tensor, other: Any, *rest: Any, alpha: Any = 1) -> Tensor:
     if rest:
         other, alpha = _former(other, rest, "add_")
     if alpha != 1 or type(alpha) is not int:
+        require_separate(self, (other,))  # what is scaled lies apart, and would not tell
         if type(alpha) is float and _add_scaled(self, other, alpha):
             return self
         other = _scaled(self, other, alpha)
@@ -196,6 +198,7 @@ def sub_(self: Tensor, other: Any, *rest: Any, alpha: Any = 1) -> Tensor:
         other, alpha = _former(other, rest, "sub_")
     _check_subtraction(self, other)
     if alpha != 1 or type(alpha) is not int:
+        require_separate(self, (other,))
         other = _scaled(self, other, alpha)
     return _sub_in_place(self, other)
 

@@ -59,7 +59,7 @@ OPERATORS: dict[str, Operator] = {}  # every record, by name
 class Operator(_C.OperatorBase):
     """One operator: its backends, its gradients, and how calls are recorded."""
 
-    back: Operator  # of a view of some elements: the record of its gradient,
+    back: Any = None  # of a view of some elements: the record of its gradient,
     embeds: Operator  # which knows it by this name
     order: Any = None  # in which PyTorch's node has its inputs, where it is another
     settles = False  # whether a call may fail for values of its inputs: then it never waits
