@@ -32,8 +32,8 @@ from tritorch.ops.record.kinds import (
     ternary,
 )
 from tritorch.ops.record.operator import FLOATS, NOT_IMPLEMENTED, ndarray
-from tritorch.ops.record.pointwise import INT_TO_FLOAT, SAME
 from tritorch.ops.record.outputs import require_separate
+from tritorch.ops.record.pointwise import INT_TO_FLOAT, SAME
 from tritorch.ops.record.publishing import accepts_expanded, public, write_out
 
 
