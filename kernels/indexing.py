@@ -104,7 +104,7 @@ def scatter(
     tl.store(y_ptr + y_offsets, tl.load(x_ptr + x_offsets, mask=mask), mask=mask)
 
 
-# ---- a stable sort of keys: of few by counting, of many four bits at a time ---------------------
+# ---- a stable sort of few keys, by counting (of many: radix.py) ---------------------------------
 
 
 @triton.jit
@@ -128,43 +128,6 @@ def sort_few(
         place += tl.sum((goes_before & other_mask[None, :]).to(tl.int32), axis=1)
     tl.store(key_out_ptr + place, key, mask=mask)
     tl.store(order_out_ptr + place, at.to(tl.int64), mask=mask)
-
-
-@triton.jit
-def digits(key, linear, mask, shift, BLOCK: tl.constexpr):
-    """A row of 16 flags for each key: which its digit is."""
-    keys = tl.load(key + linear, mask=mask, other=0)
-    digit = ((keys >> shift) & 15).to(tl.int32)
-    is_digit = (digit[:, None] == tl.arange(0, 16)[None, :]) & mask[:, None]
-    return keys, digit, is_digit.to(tl.int32)
-
-
-@triton.jit(do_not_specialize=["shift"])
-def radix_count(key_ptr, count_ptr, n_elements, n_blocks, shift, BLOCK: tl.constexpr):
-    """count[digit, block] = how many keys of the block have that digit."""
-    linear, mask = block_offsets(n_elements, True, BLOCK)
-    _, _, is_digit = digits(key_ptr, linear, mask, shift, BLOCK)
-    bins = tl.arange(0, 16).to(tl.int64)
-    tl.store(count_ptr + bins * n_blocks + tl.program_id(0), tl.sum(is_digit, axis=0).to(tl.int64))
-
-
-@triton.jit(do_not_specialize=["shift"])
-def radix_move(
-    key_ptr, order_ptr, count_ptr, key_out_ptr, order_out_ptr, n_elements, n_blocks, shift,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Moves each key, and where it came from, behind those of smaller digit and earlier equals.
-
-    count: what the scan made of radix_count's.  For the first digit, order is still 0, 1, 2 ...
-    """
-    linear, mask = block_offsets(n_elements, True, BLOCK)
-    keys, digit, is_digit = digits(key_ptr, linear, mask, shift, BLOCK)
-    rank = tl.sum(is_digit * (tl.cumsum(is_digit, axis=0) - 1), axis=1)
-    start = tl.load(count_ptr + digit.to(tl.int64) * n_blocks + tl.program_id(0), mask=mask)
-    moved = tl.load(order_ptr + linear, mask=mask & (shift > 0), other=0)
-    order = tl.where(shift > 0, moved, linear)
-    tl.store(key_out_ptr + start + rank, keys, mask=mask)
-    tl.store(order_out_ptr + start + rank, order, mask=mask)
 
 
 @triton.jit

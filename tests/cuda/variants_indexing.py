@@ -11,9 +11,9 @@ KEYS = {"key_ptr": "*i64", "order_ptr": "*i64", "count_ptr": "*i64", "start_ptr"
         "flag_ptr": "*i64", "where": "i64"}  # fmt: skip
 
 
-def variant(name, constants, size="i32", ndim=2, **types):
+def variant(name, constants, size="i32", ndim=2, module=indexing, **types):
     """Types of all arguments: sizes, tuples of ndim sizes, and the given pointers."""
-    function = getattr(indexing, name)
+    function = getattr(module, name)
     out = {}
     for argument in inspect.signature(function.fn).parameters:
         if argument in constants:
@@ -89,8 +89,6 @@ VARIANTS = {
         _scatter(kind, claimed, *width)
         for kind, claimed in (("i8", True), ("i64", False)) for width in WIDTHS
     ],
-    ("indexing", "radix_count"): [variant("radix_count", {"BLOCK": 1024})],
-    ("indexing", "radix_move"): [variant("radix_move", {"BLOCK": 1024, "num_warps": 16})],
     ("indexing", "sort_few"): [variant("sort_few", {"PART": 128, "BLOCK": 32})],
     ("indexing", "exclusive_scan"): [variant("exclusive_scan", {"BLOCK": 8192}, x_ptr="*i64")],
     ("indexing", "segment_reduce"): [

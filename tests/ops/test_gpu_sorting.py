@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.ops.gpu_reference import bfloat16, compare, numbers, on_device
-from tritorch.gpu import sorting
+from tritorch.gpu import radix, sorting
 from tritorch.host import sorting as cpu
 
 pytestmark = pytest.mark.device
@@ -45,6 +45,36 @@ def test_sort_sizes(shape):
 @pytest.mark.parametrize("kind", [np.float32, np.int64])
 def test_sort_merges(kind):
     compare("sorting", "sort", numbers((2, 2500), kind), 1, True)
+
+
+INTEGERS = [np.int8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+
+
+@pytest.mark.parametrize("kind", [*FLOATS, *INTEGERS, np.uint8, np.bool_])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort_by_digits(kind, descending):
+    """The radix sort gives the keys and places of the merges, whatever the strides."""
+    if kind in INTEGERS:
+        info, rng = np.iinfo(kind), np.random.default_rng(0)
+        whole = rng.integers(info.min, info.max, (2, 1300), kind, endpoint=True)
+    else:
+        whole = rounded((2, 1300), kind)
+    for x in (on_device(whole), on_device(np.ascontiguousarray(whole.T[:700]).T)):
+        kinds = sorting._kinds(x)
+        got = radix.sort_rows(x, *radix.passes(x.dtype), descending, *kinds)
+        for a, b in zip(got, sorting.sort_last(x, descending)):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+@pytest.mark.parametrize(("kind", "n"), [(np.uint8, 2100), (bfloat16, 4200), (np.float32, 16_500)])
+def test_long_rows_are_sorted_by_digits(kind, n, monkeypatch):
+    called = []
+    rows = radix.sort_rows
+    monkeypatch.setattr(radix, "sort_rows", lambda *given: called.append(1) or rows(*given))
+    compare("sorting", "sort", rounded((1, n // 3), kind), 1, True)
+    assert not called
+    compare("sorting", "sort", rounded((1, n), kind), 1, True)
+    assert called
 
 
 def test_sort_extremes():

@@ -24,7 +24,7 @@ from tritorch.core.dtype import (
     int64,
     uint64,
 )
-from tritorch.gpu import errors, pointwise, scan
+from tritorch.gpu import errors, pointwise, radix, scan
 from tritorch.gpu.arrays import _as_bits
 from tritorch.gpu.layout import INT32_MAX, block_size, broadcast_strides, reach
 from tritorch.gpu.matmul import parts, triton_name
@@ -334,35 +334,9 @@ def sort_keys(keys: Array, n_keys: int) -> tuple[Array, Array]:
             (-(-n // 32),), keys, *target, n, PART=128, BLOCK=32, num_warps=4
         )
         return target
-    block = 1024
-    n_blocks = -(-n // block)
-    counts = _C.empty((16 * n_blocks + 1,), int64, index)
-    order = keys  # not read by the first pass
-    spare: list[tuple[Array, Array]] = []
-    for shift in range(0, max(n_keys.bit_length(), 1), 4):
-        kernel("indexing", "radix_count")(
-            (n_blocks,), keys, counts, n, n_blocks, shift, BLOCK=block, num_warps=8
-        )
-        _scan(counts, 16 * n_blocks)
-        target = spare.pop() if spare else fresh()
-        kernel("indexing", "radix_move")(
-            (n_blocks,), keys, order, counts, *target, n, n_blocks, shift, BLOCK=block,
-            num_warps=16,
-        )  # fmt: skip
-        if shift:
-            spare.append((keys, order))
-        keys, order = target
-    return keys, order
-
-
-def _scan(counts: Array, n: int) -> None:
-    """Sums of all before, in place; the whole sum behind them."""
-    if n > 8192:
-        scan.exclusive_sums(counts)
-        return
-    kernel("indexing", "exclusive_scan")(
-        (1,), counts, n, BLOCK=min(max(1 << (n - 1).bit_length(), 16), 8192), num_warps=8
-    )
+    shifts = list(range(0, max(n_keys.bit_length(), 1), 8))
+    in_order, order = radix.sort_rows(keys.reshape((1, n)), shifts, False, False, int64, int64)
+    return in_order.reshape((n,)), order.reshape((n,))
 
 
 def compute_type(kind: dtype) -> dtype:
@@ -537,7 +511,7 @@ def _mask_starts(mask: Array, shape: Ints, strides: Ints) -> tuple[Array, Any, i
         (n_blocks,), mask, starts, n, dims, joined, NDIM=len(dims), COMPLEX=pair, WIDE=wide,
         BLOCK=1024, num_warps=4,
     )  # fmt: skip
-    _scan(starts, n_blocks)
+    scan.sums_before(starts, n_blocks)
     return starts, (mask, dims, joined), n_blocks, wide
 
 

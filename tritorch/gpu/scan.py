@@ -116,10 +116,15 @@ def _run_pairs(x: Array, dim: int, combine: str, identity: float) -> Array:
     return y
 
 
-def exclusive_sums(x: Array) -> None:
-    """Each element becomes the sum of those before it, in place; the last is taken for 0."""
-    x[x.shape[0] - 1 :].zero_()
-    _run(x, 0, x.dtype, "plus", 0, exclusive=True, out=x)
+def sums_before(counts: Array, n: int) -> None:
+    """Each of n integers becomes the sum of those before it, in place; the whole sum follows."""
+    if n > 8192:
+        counts[n:].zero_()
+        _run(counts, 0, counts.dtype, "plus", 0, exclusive=True, out=counts)
+        return
+    kernel("indexing", "exclusive_scan")(
+        (1,), counts, n, BLOCK=min(max(1 << (n - 1).bit_length(), 16), 8192), num_warps=8
+    )
 
 
 def cumsum(x: Array, dim: int, dtype: dtype) -> Array:

@@ -1,7 +1,8 @@
 """Sorting and searching on the GPU.
 
 Keys are integers in the order of the elements.  Blocks of rows are sorted by themselves, then runs
-are merged; where a few elements of each row are wanted, blocks pass on only so many.
+are merged, or, where that would take more passes than keys have bytes, long rows are sorted by
+digits (radix.py).  Where a few elements of each row are wanted, blocks pass on only so many.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64, from_numpy_dtype, int32, int64
-from tritorch.gpu import indexing, pointwise
+from tritorch.gpu import indexing, pointwise, radix, scan
 from tritorch.gpu.layout import INT32_MAX, block_size, reach
 
 Array = _C.Array
@@ -48,6 +49,9 @@ def sort_last(x: Array, descending: bool = False, keep: int | None = None) -> tu
             keys, order = _sort_blocks(keys, order, False, keep)
         keys, order = _sort_blocks(keys, order, False, keep)
         return keys, order
+    shifts, signed = radix.passes(x.dtype)
+    if n_rows and math.log2(max(n, 1) / block) > len(shifts):
+        return radix.sort_rows(x, shifts, signed, descending, *_kinds(x))
     keys, order = _sort_blocks(x, None, descending, block)
     run = block
     total = n_rows * n
@@ -64,6 +68,12 @@ def sort_last(x: Array, descending: bool = False, keep: int | None = None) -> tu
     return keys, order
 
 
+def _kinds(x: Array) -> tuple[dtype, dtype]:
+    """The dtypes of the keys of x and of places in its rows."""
+    keys = int64 if x.dtype.name in _WIDE_KEYS else int32
+    return keys, int32 if x.shape[-1] <= INT32_MAX else int64
+
+
 def _sort_blocks(
     x: Array, order_in: Array | None, descending: bool, keep: int
 ) -> tuple[Array, Array]:
@@ -77,11 +87,9 @@ def _sort_blocks(
     n_out = (blocks - 1) * min(keep, block) + min(keep, n - (blocks - 1) * block)
     keep = min(keep, block)
     index = x.device_index
-    wide_keys = x.dtype.name in _WIDE_KEYS
-    keys = _C.empty((n_rows, n_out), int64 if wide_keys else int32, index)
-    order = _C.empty((n_rows, n_out), int32 if n <= INT32_MAX else int64, index)
-    if order_in is not None:
-        order = _C.empty((n_rows, n_out), order_in.dtype, index)
+    key_kind, order_kind = _kinds(x)
+    keys = _C.empty((n_rows, n_out), key_kind, index)
+    order = _C.empty((n_rows, n_out), order_kind if order_in is None else order_in.dtype, index)
     if n_rows * n == 0:
         return keys, order
     block_rows = max(1, min(512 // block, _power_of_2(n_rows)))
@@ -209,7 +217,7 @@ def _runs(x: Array, order: Array | None) -> tuple[Array, Array, Array]:
     kernel("sorting", "count_runs")(
         (blocks,), x, starts, n, x.strides[0], WIDE=wide, BLOCK=block, num_warps=4
     )
-    indexing._scan(starts, blocks)
+    scan.sums_before(starts, blocks)
     n_runs = indexing._total(starts, blocks)
     values = _C.empty((n_runs,), x.dtype, index)
     first = _C.empty((n_runs + 1,), int64, index)
