@@ -176,7 +176,8 @@ def normalised(
 def norm_rows_backward(
     dy_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, dx_ptr, partial_ptr, n_rows, n_cols,
     RMS: tl.constexpr, HAS_WEIGHT: tl.constexpr, COMPUTE: tl.constexpr, WIDE: tl.constexpr,
-    ALIGN: tl.constexpr, STAGES: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
+    ALIGN: tl.constexpr, STAGES: tl.constexpr, HOLD_WEIGHT: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
     """dx = rstd (g - mean(g) - n mean(g n)), g = dy w, n = (x - mean) rstd; RMS: without mean(g).
 
@@ -202,6 +203,8 @@ def norm_rows_backward(
         dw += dy * normal
         g = dy
         if HAS_WEIGHT:
+            if not HOLD_WEIGHT:
+                w = tl.load(w_ptr + cols, mask=inside, other=0)[None, :]
             g *= convert(w, COMPUTE)
         dx = g - normal * (tl.sum(g * normal, axis=1) / n_cols)[:, None]
         if RMS == 0:

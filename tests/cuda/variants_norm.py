@@ -53,12 +53,15 @@ def _looped(kernel, row_blocks, *kinds):
 
 
 def _rows_backward():
-    for kind, n_cols in (("bf16", 1024), ("bf16", 8192), ("fp32", 4096), ("fp64", 2048)):
-        plan = plans.gradient_plan(4096, n_cols, int(kind[-2:]) // 8)
+    cases = ("bf16", 1024), ("bf16", 8192), ("bf16", 16384), ("fp32", 4096), ("fp64", 2048)
+    for kind, n_cols in cases:
         for rms in (False, True):
-            chosen = {"RMS": rms, "STAGES": plan.stages, "ALIGN": 16, "BLOCK_ROWS": plan.rows,
-                      "BLOCK_COLS": plan.cols, "num_warps": plan.warps}  # fmt: skip
-            yield _variant(norm.norm_rows_backward, kind, chosen)
+            plan = plans.gradient_plan(4096, n_cols, int(kind[-2:]) // 8, rms=rms)
+            if plan is not None:
+                chosen = {"RMS": rms, "STAGES": plan.stages, "HOLD_WEIGHT": plan.hold_weight,
+                          "ALIGN": 16, "BLOCK_ROWS": plan.rows, "BLOCK_COLS": plan.cols,
+                          "num_warps": plan.warps}  # fmt: skip
+                yield _variant(norm.norm_rows_backward, kind, chosen)
 
 
 def _groups():

@@ -112,11 +112,11 @@ def test_channels_are_summed_in_parts(monkeypatch):
     compare("norm", "layer_norm_backward", g, x, 1, None, mean, rstd)
 
 
-def test_rows_go_round_a_few_programs(monkeypatch):
+@pytest.mark.parametrize("hold", [True, False])
+def test_rows_go_round_a_few_programs(monkeypatch, hold):
     whole = norm.gradient_plan
-    monkeypatch.setattr(
-        norm, "gradient_plan", lambda *sizes: whole(*sizes)._replace(rows=2, programs=3)
-    )
+    few = {"rows": 2, "programs": 3, "hold_weight": hold}
+    monkeypatch.setattr(norm, "gradient_plan", lambda *sizes: whole(*sizes)._replace(**few))
     for kind in (np.float32, bfloat16):
         x, (w, b) = numbers((19, 20), kind), affine((20,), kind)
         _, mean, rstd = compare("norm", "layer_norm", x, 1, w, b, 1e-5)
@@ -140,14 +140,16 @@ def test_plans_cover_everything():
         assert (plan.splits - 1) * plan.per_split < tiles <= plan.splits * plan.per_split
         assert plan.blocks == (-(-c // plan.cols) if plan.last else c)
         assert plan.rows * plan.cols <= 2048
-    for n_rows, n_cols, itemsize in itertools.product(
-        (1, 100, 10**6), (1, 1000, 2048, 8192, 8193), (2, 4, 8)
+    for n_rows, n_cols, itemsize, rms in itertools.product(
+        (1, 100, 10**6), (1, 1000, 2048, 8192, 8193, 16384, 16385), (2, 4, 8), (False, True)
     ):
-        rows, registers = norm.gradient_plan(n_rows, n_cols, itemsize), max(itemsize // 4, 1)
-        assert (rows is None) == (n_cols * registers**2 > 8192)
+        rows = norm.gradient_plan(n_rows, n_cols, itemsize, rms=rms)
+        registers = max(itemsize // 4, 1)
+        most = 16384 if rms and itemsize == 2 else 8192
+        assert (rows is None) == (n_cols * registers**2 > most)
         if rows is not None:
             assert rows.cols >= n_cols and rows.programs * rows.warps <= 132 * 16
-            assert rows.rows * rows.cols * registers <= 512 * rows.warps
+            assert rows.rows * rows.cols * registers <= 1024 * rows.warps
     for per_group, spatial in itertools.product((1, 3, 64), (1, 49, 10**5)):
         rows, cols, warps = norm.group_tile(per_group, spatial)
         assert rows * cols <= 512 * warps

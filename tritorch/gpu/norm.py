@@ -21,7 +21,9 @@ from tritorch.gpu.softmax import cut_rows, row_plan
 
 Array = _C.Array
 _WARPS = 16  # on a multiprocessor, of programs that go through many tiles
-_HELD = 8192  # elements of a row whose gradient and whose weight's gradient fit the registers
+# Elements of a row whose gradient and whose weights' gradients fit the registers; in 16 bits
+# without a bias, and with the weight brought anew for each row.
+_HELD, _HELD_ALONE = 8192, 16384
 
 
 def _compute(kind: dtype) -> dtype:
@@ -85,20 +87,23 @@ class GradientPlan(NamedTuple):
     warps: int
     programs: int
     stages: int
+    hold_weight: bool = True
 
 
 def gradient_plan(
-    n_rows: int, n_cols: int, itemsize: int = 2, processors: int = 132
+    n_rows: int, n_cols: int, itemsize: int = 2, processors: int = 132, rms: bool = False
 ) -> GradientPlan | None:
     """None: a row does not fit the registers beside sums as long as it."""
     cols, registers = _power(n_cols), max(itemsize // 4, 1)
-    if n_cols * registers**2 > _HELD:
+    alone = rms and itemsize == 2 and n_cols > _HELD
+    if n_cols * registers**2 > (_HELD_ALONE if alone else _HELD):
         return None
     rows = min(_power(n_rows), max(2048 // (cols * registers), 1))
     warps = min(max(rows * cols * registers // 512, 4), 16)
     programs = min(-(-n_rows // rows), processors * (_WARPS // warps))
     # How far ahead loads are: shared memory has room for two tiles of 16 bits, one of more.
-    return GradientPlan(rows, cols, warps, programs, 3 if itemsize == 2 else 2)
+    stages = 1 if alone else 3 if itemsize == 2 else 2
+    return GradientPlan(rows, cols, warps, programs, stages, not alone)
 
 
 def _rows_backward(
@@ -110,7 +115,9 @@ def _rows_backward(
     compute, kind = _compute(x.dtype), x.dtype if weight is None else weight.dtype
     dx = _new(x.shape, x.dtype, x)
     registers, processors = compute.itemsize // 4, machine(x.device_index)[1]
-    plan = gradient_plan(n_rows, n_cols, x.itemsize, processors) if dx.numel() else None
+    plan = None
+    if dx.numel():
+        plan = gradient_plan(n_rows, n_cols, x.itemsize, processors, mean is None)
     arrays = g, x, _dense(weight, x), rstd if mean is None else mean, rstd, dx
     constants = {
         "RMS": mean is None, "HAS_WEIGHT": weight is not None, "COMPUTE": triton_name(compute),
@@ -120,8 +127,8 @@ def _rows_backward(
         partial = _new((plan.programs, 2, n_cols), compute, x)
         kernel("norm", "norm_rows_backward")(
             (plan.programs,), *arrays, partial, n_rows, n_cols, STAGES=plan.stages,
-            ALIGN=math.gcd(n_cols, 16), BLOCK_ROWS=plan.rows, BLOCK_COLS=plan.cols,
-            num_warps=plan.warps, **constants,
+            HOLD_WEIGHT=plan.hold_weight, ALIGN=math.gcd(n_cols, 16), BLOCK_ROWS=plan.rows,
+            BLOCK_COLS=plan.cols, num_warps=plan.warps, **constants,
         )  # fmt: skip
         return dx, *_finish_sums(partial, kind, mean is not None)
     if dx.numel():
