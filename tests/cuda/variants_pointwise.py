@@ -88,11 +88,10 @@ for name, function, n in functions():
             MAP3.append((strided(3, [pointer] * 4, 2), common | flags(3) | {"NDIM": 2}))
         else:
             MAP4.append((strided(4, [pointer] * 5, 2), common | flags(4) | {"NDIM": 2}))
-WIDE = {"WIDE": True, "BLOCK": 1024}
 VARIANTS = {
     ("pointwise", "map1_flat"): FLAT1 + [
         ({"a_ptr": "*bf16", "y_ptr": "*bf16", "n_elements": "i64"},
-         {"OP": p.exp, "COMPUTE": tl.float32, "A_NUMBER": False} | WIDE),
+         {"OP": p.exp, "COMPUTE": tl.float32, "A_NUMBER": False, "WIDE": True, "BLOCK": 2048}),
         ({"a_ptr": "*fp32", "y_ptr": "*i1", "n_elements": "i32"},
          {"OP": p.isnan, "COMPUTE": tl.float32, "A_NUMBER": False, "WIDE": False, "BLOCK": 256}),
     ],

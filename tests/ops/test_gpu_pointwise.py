@@ -142,3 +142,14 @@ def test_an_output_is_written_at_once(name, device):
 def allocations():
     """How many pieces of memory GPUs have given so far."""
     return torch.cuda.memory_stats().get("allocation.all.allocated", 0)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.float16])
+def test_many_narrow_elements(kind, monkeypatch):
+    """Larger programs, where one narrow operand is read, compute the same."""
+    from tritorch.gpu import pointwise
+
+    monkeypatch.setattr(pointwise, "_MANY", 5000)
+    x = torch.arange(-3000, 3000).to(from_numpy_dtype(np.dtype(kind)))
+    for function in (torch.neg, lambda x: x * 3, lambda x: 2 - x):
+        assert torch.equal(function(x.cuda()).cpu(), function(x))

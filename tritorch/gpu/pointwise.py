@@ -71,6 +71,9 @@ def call(
     return _general(name, arguments, compute, out_dtype, out)
 
 
+_MANY = 2**20  # elements that are 512 programs
+
+
 def flat1(name: Any, a: Array, compute: dtype, kind: dtype, out: Array | None = None) -> Array:
     """y = name(a), a contiguous."""
     y = _C.empty(a.shape, kind, a.device_index) if out is None else out
@@ -78,7 +81,7 @@ def flat1(name: Any, a: Array, compute: dtype, kind: dtype, out: Array | None = 
         return _general(name, (a,), compute, kind, y)
     n = a.numel()
     if n:
-        block, warps = _block(name, n)
+        block, warps = _block(name, n, y.itemsize)
         _kernel("map1_flat")(
             (-(-n // block),), a, y, n, OP=scalar_function(name), COMPUTE=triton_type(compute),
             A_NUMBER=False, WIDE=n > INT32_MAX, BLOCK=block, num_warps=warps,
@@ -122,7 +125,7 @@ def flat2_number(
     y = _C.empty(array.shape, kind, array.device_index) if out is None else out
     n = array.numel()
     if n:
-        block, warps = _block(name, n)
+        block, warps = _block(name, n, y.itemsize)
         _kernel("map2_flat_number")(
             (-(-n // block),), _bits(a, compute) if a_number else a,
             b if a_number else _bits(b, compute), y, n, OP=scalar_function(name),
@@ -132,8 +135,14 @@ def flat2_number(
     return y
 
 
-def _block(name: Any, n: int) -> tuple[int, int]:
-    return (256, 4) if name in LONG else block_size(n)
+def _block(name: Any, n: int, only: int = 4) -> tuple[int, int]:
+    """Elements and warps of a program; only: the item size where one operand alone is read.
+
+    A thread that reads one operand of 16 bits takes two loads of 16 bytes, where programs abound.
+    """
+    if name in LONG:
+        return 256, 4
+    return (2048, 4) if only <= 2 and n >= _MANY else block_size(n)
 
 
 @functools.cache
