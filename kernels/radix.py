@@ -17,7 +17,7 @@ from .sorting import ordered
 
 @triton.jit
 def block_digits(
-    x_ptr, n_cols, n_blocks, shift, flip, shape, x_row_strides, x_col_stride,
+    keys, n_cols, n_blocks, shift, flip, shape, x_row_strides, x_col_stride,
     DESCENDING: tl.constexpr, NDIM: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """A block's keys, its row, its number and its beginning in the row, the keys' digits, and which
@@ -28,9 +28,9 @@ def block_digits(
     if WIDE:
         row = row.to(tl.int64)
         begin = begin.to(tl.int64)
-    x_row = x_ptr + strided(row, shape, x_row_strides, NDIM)
+    key_row = keys + strided(row, shape, x_row_strides, NDIM)
     mask = tl.arange(0, BLOCK) < n_cols - begin
-    x = tl.load(x_row + (begin + tl.arange(0, BLOCK)) * x_col_stride, mask=mask, other=0)
+    x = tl.load(key_row + (begin + tl.arange(0, BLOCK)) * x_col_stride, mask=mask, other=0)
     key = ordered(x, DESCENDING)
     digit = ((key >> shift) & 255).to(tl.int32) ^ flip
     return key, row, block, begin, digit, mask
