@@ -59,6 +59,16 @@ def require_same_device(name: str, *tensors: Tensor | None) -> None:
             )
 
 
+def require_scalar_type(wanted: Tensor, *found: Tensor | None) -> None:
+    """All of one dtype, as PyTorch's kernels ask for their operands' memory."""
+    for tensor in found:
+        if tensor is not None and tensor.dtype is not wanted.dtype:
+            raise RuntimeError(
+                f"expected scalar type {scalar_name(wanted.dtype)} but found "
+                f"{scalar_name(tensor.dtype)}"
+            )
+
+
 def require_castable(result: Dtype, target: Dtype) -> None:
     """Whether a result may be written into an output of another dtype."""
     if not can_cast(result, target):

@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes
+from tritorch.ops.checks import broadcast_shapes, require_scalar_type
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduction import vector_norm
@@ -65,6 +65,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = _MODES[0])
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
+    require_scalar_type(x1, x2)
     if x1.dtype.itemsize < 4:
         raise not_implemented("cdist", x1.dtype)
     if p < 0:

@@ -8,9 +8,10 @@ import warnings
 from typing import Any
 
 from tritorch.core.dtype import float32, int64
-from tritorch.core.promotion import not_implemented, scalar_name
+from tritorch.core.promotion import not_implemented
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import require_scalar_type
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
@@ -143,10 +144,7 @@ def _check(x: Tensor, grid: Tensor, mode: int) -> None:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if not x.is_floating_point():
         raise not_implemented(f"grid_sampler_{x.ndim - 2}d_cpu_kernel_impl", x.dtype)
-    if grid.dtype is not x.dtype:
-        raise RuntimeError(
-            f"expected scalar type {scalar_name(x.dtype)} but found {scalar_name(grid.dtype)}"
-        )
+    require_scalar_type(x, grid)
 
 
 def grid_sampler(

@@ -290,12 +290,7 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
         elif item.dtype in (bool_, uint8):
             if item.dtype is uint8:
                 _advise_bool()
-            for i, n in enumerate(item._array.shape):
-                if n != shape[dim + i]:
-                    raise IndexError(
-                        f"The shape of the mask {list(item.shape)} at index {i} does not match the "
-                        f"shape of the indexed tensor {list(shape)} at index {dim + i}"
-                    )
+            _check_mask(item, shape, dim)
             if item.ndim == 0:
                 basic.append(None)
                 advanced.append((out, nonzero(item.reshape(1) != 0).reshape(-1)))
@@ -384,6 +379,16 @@ def _index_put_grad(g: Tensor, indices: Sequence[Any], accumulate: bool) -> tupl
     return (for_self, for_values, *(None,) * len(indices))
 
 
+def _check_mask(mask: Tensor, shape: Sequence[int], dim: int) -> None:
+    """Whether a mask has the sizes of the dims that it stands for, which begin at `dim`."""
+    for i, n in enumerate(mask._array.shape):
+        if n != shape[dim + i]:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {i} does not match the "
+                f"shape of the indexed tensor {list(shape)} at index {dim + i}"
+            )
+
+
 def _indices_to_integers(self: Tensor, indices: Sequence[Any]) -> tuple[Tensor | None, ...]:
     out: list[Tensor | None] = []
     for index in indices:
@@ -394,6 +399,8 @@ def _indices_to_integers(self: Tensor, indices: Sequence[Any]) -> tuple[Tensor |
         if index.dtype in (bool_, uint8):
             if index.dtype is uint8:
                 _advise_bool()
+            if len(out) + index.ndim <= self.ndim:
+                _check_mask(index, self.shape, len(out))
             out.extend(nonzero(index != 0, as_tuple=True))
         elif category(index.dtype) != 1:
             raise IndexError("tensors used as indices must be long, byte or bool tensors")

@@ -13,10 +13,10 @@ from tritorch.core.tensor import Tensor
 from tritorch.host import blas, threads
 from tritorch.host.narrow import like, widen
 from tritorch.ops.arithmetic import conj
-from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_same_dtype
+from tritorch.ops.matmul import BLAS_TYPES as _FLOATS, require_like_addend, require_same_dtype
 from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.outputs import cpp_name, exact_out
 from tritorch.ops.record.publishing import functional, functional_with_out
 from tritorch.ops.shape import reshape
 
@@ -129,10 +129,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         )
     require_same_dtype("addmm_impl_cpu_", input, weight)
     if not (input.dtype.is_floating_point or input.dtype.is_complex):
+        if bias is not None:
+            require_like_addend(bias, input)
         out = input.matmul(weight.t())
         return out if bias is None else out + bias
     if bias is None or (bias.shape == weight.shape[:1] and bias.dtype is input.dtype):
         return _linear.call((input, weight, bias))
+    require_like_addend(bias, input)
     out = _linear.call((input, weight, None)) + bias
     return ends_as("addmm", out) if input.ndim == 2 else out
 
@@ -145,6 +148,13 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(
             f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and "
             f"{list(input2.shape)}"
+        )
+    kinds = {"input1": input1, "input2": input2, "weight": weight, "bias": bias}
+    given = {name: x for name, x in kinds.items() if x is not None}
+    if any(x.dtype is not input1.dtype for x in given.values()):
+        raise RuntimeError(
+            "All tensors must have the same dtype, got "
+            + ", ".join(f"{name}: {cpp_name(x.dtype)}" for name, x in given.items())
         )
     lead = tuple(input1.shape[:-1])
     a = reshape(input1, (math.prod(lead), input1.shape[-1]))

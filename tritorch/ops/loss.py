@@ -67,15 +67,33 @@ def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
     return loss.sum() if reduction == "sum" else loss
 
 
-def _pair(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def _pair(name: str, input: Tensor, target: Tensor, above: int = 3) -> tuple[Tensor, Tensor]:
     if input.shape != target.shape:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
-            stacklevel=3,
+            stacklevel=above,
         )
     return broadcast_tensors(input, target)  # type: ignore[return-value]
+
+
+def _subtracted(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """A pair whose difference a kernel takes: of bools, too."""
+    a, b = _pair(name, input, target, 4)
+    if (a.dtype is bool_) is not (b.dtype is bool_):
+        common = result_type(a, b)
+        a, b = a.to(common), b.to(common)
+    return a, b
+
+
+def _in_dtype(kind: Any, record: Operator, pair: Any, *params: Any) -> Tensor:
+    """A loss that PyTorch writes into elements of a dtype: its reduction is in it, too."""
+    common = result_type(*pair)
+    if common is kind:
+        return record.call(pair, params)
+    require_castable(common, kind)
+    return reduce_loss(record.call(pair, (*params[:-1], "none")).to(kind), params[-1])
 
 
 def _loss(name: str, kernel: str, params: str, of: Any, joint: Any) -> Operator:
@@ -117,7 +135,7 @@ _mse_loss = _loss(
 def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """(input - target)^2."""
-    pair = _pair("mse_loss", input, target)
+    pair = _subtracted("mse_loss", input, target)
     mode = reduction_mode(size_average, reduce, reduction)
     if weight is None:
         return _mse_loss.call(pair, (mode,))
@@ -149,7 +167,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Any = None, redu
     """Squared below beta, absolute above."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    a, b = _pair("smooth_l1_loss", input, target)
+    a, b = _subtracted("smooth_l1_loss", input, target)
     mode = reduction_mode(size_average, reduce, reduction)
     if beta == 0:
         return reduce_loss((a - b).abs(), mode)
@@ -175,11 +193,12 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     """Squared below delta, delta times absolute above."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    a, b = _pair("huber_loss", input, target)
+    a, b = _subtracted("huber_loss", input, target)
     mode = reduction_mode(None, None, reduction)
     if weight is None:
-        return _huber_loss.call((a, b), (delta, mode))
-    return _weighted(_huber_loss.call((a, b), (delta, "none")), weight, mode, input)
+        return _in_dtype(input.dtype, _huber_loss, (a, b), delta, mode)
+    loss = _in_dtype(input.dtype, _huber_loss, (a, b), delta, "none")
+    return _weighted(loss, weight, mode, input)
 
 
 def _huber(x: Tensor, y: Tensor, delta: float) -> Tensor:
@@ -212,6 +231,10 @@ def binary_cross_entropy(
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
+        )
+    if target.dtype is not input.dtype and input.is_floating_point():
+        raise RuntimeError(
+            f"Found dtype {scalar_name(target.dtype)} but expected {scalar_name(input.dtype)}"
         )
     _bce.require_kernel((input, target))
     if input.is_cpu:
@@ -255,7 +278,16 @@ def binary_cross_entropy_with_logits(
         raise ValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
-    return _bce_with_logits.call((input, target, weight, pos_weight), (mode,))
+    given = (input, target, weight, pos_weight)
+    if target.dtype is input.dtype:
+        return _bce_with_logits.call(given, (mode,))
+    # PyTorch writes the loss over 1 - target.
+    kind = target.dtype
+    if kind is bool_ and input.is_floating_point():
+        target - target  # which is refused
+    require_castable(result_type(input, target), kind)
+    loss = _bce_with_logits.call(given, ("none",)).to(kind)
+    return reduce_loss(loss, mode)
 
 
 def _bce_of_logits(input: Tensor, target: Tensor, weight: Any, pos_weight: Any, mode: str) -> Any:
@@ -431,6 +463,8 @@ def hinge_embedding_loss(
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input))."""
+    if input.dtype is bool_:
+        -input  # noqa: B018  (which is refused)
     common = result_type(input, target)
     if category(common) < 2:
         require_castable(defaults.dtype(), common)
@@ -441,9 +475,8 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: Any = None, re
         raise RuntimeError(
             f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(wide)}"
         )
-    return _soft_margin_loss.call(
-        (input, target), (reduction_mode(size_average, reduce, reduction),)
-    )
+    mode = reduction_mode(size_average, reduce, reduction)
+    return _in_dtype(input.dtype, _soft_margin_loss, (input, target), mode)
 
 
 def _soft_margin_grad(g: Tensor, input: Tensor, target: Tensor, mode: str) -> Tensor:
@@ -666,6 +699,7 @@ def _check_nll(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
             f"weight tensor should be defined either for all {channels} classes or no classes but "
             f"got weight tensor of shape: {list(weight.shape)}"
         )
+    checks.require_scalar_type(input, weight)
 
 
 def _check_batch(input: Tensor, target: Tensor) -> None:

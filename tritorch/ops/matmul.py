@@ -325,13 +325,18 @@ def _factor(value: Any, input: Tensor) -> Any:
     return value
 
 
-def _addend(name: str, input: Tensor, shape: Sequence[int], *others: Tensor) -> Tensor:
+def require_like_addend(input: Tensor, *others: Tensor) -> None:
+    """Matrices of the dtype of what their product is added to."""
     for other in others:
         if other.dtype is not input.dtype:
             raise RuntimeError(
                 f"self and mat2 must have the same dtype, but got {scalar_name(input.dtype)} and "
                 f"{scalar_name(other.dtype)}"
             )
+
+
+def _addend(name: str, input: Tensor, shape: Sequence[int], *others: Tensor) -> Tensor:
+    require_like_addend(input, *others)
     return expand(input, shape)
 
 

@@ -13,6 +13,7 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
+from tritorch.ops import checks
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.infer import computed
@@ -143,7 +144,25 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = Non
                eps: float = 1e-5) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(var + eps) over the last dims, scaled and shifted."""
     n = _check_normalized("layer_norm", input, normalized_shape, weight, bias)
+    require_dtypes(input, weight, bias)
     return _layer.call((input, weight, bias), (n, float(eps)))[0]
+
+
+def require_dtypes(x: Tensor, *parameters: Any) -> None:
+    """Refuses parameters of other dtypes: beside numbers of 16 bits they may be float32."""
+    kind = x.dtype
+    for p in parameters:
+        if p is not None and p.dtype is not kind:
+            break
+    else:
+        return
+    given = [p for p in parameters if p is not None]
+    if given[0].dtype is kind:
+        checks.require_scalar_type(x, *given)
+    if any(p.dtype is not float32 for p in given):
+        raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+    if kind.itemsize != 2:
+        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
 
 
 def _check_normalized(name: str, x: Tensor, shape: Sequence[int], w: Any, b: Any = None) -> int:
@@ -183,6 +202,7 @@ def native_layer_norm(
 ) -> Any:
     """layer_norm with the mean and 1 / std."""
     n = _check_normalized("layer_norm", input, normalized_shape, weight, bias)
+    require_dtypes(input, weight, bias)
     out, mean, rstd = _layer.call((input, weight, bias), (n, float(eps)))
     kept = (*input.shape[: input.ndim - n], *(1,) * n)
     return out, reshape(mean, kept), reshape(rstd, kept)
@@ -256,10 +276,12 @@ def rms_norm(
         raise not_implemented("rms_norm", input.dtype)
     if eps is None:
         eps = finfo(float32 if input.dtype.itemsize == 2 else input.dtype).eps
-    if input.is_complex():  # by x^2, not |x|^2, as PyTorch
+    alike = weight is None or weight.dtype is input.dtype
+    if alike and input.is_complex():  # by x^2, not |x|^2, as PyTorch
         return _composed_rms(input, weight, n, eps)
-    if weight is not None and weight.dtype is not input.dtype:
-        input, weight = (v.to(PUBLIC["result_type"](input, weight)) for v in (input, weight))
+    if not alike:
+        wide = PUBLIC["result_type"](input, weight)
+        return rms_norm(input.to(wide), normalized_shape, weight.to(wide), eps).to(input.dtype)
     out = _rms.call((input, weight), (n, float(eps)))[0]
     return ends_as("mul.Tensor", out) if input.is_cpu else out  # which PyTorch composes
 
@@ -373,6 +395,7 @@ def normalised_by_group(
                 f"input, but "
                 f"got {what} of shape {list(tensor.shape)} and input of shape {list(input.shape)}"
             )
+    require_dtypes(input, weight, bias)
     return _group.call((input, weight, bias), (int(num_groups), float(eps)))
 
 
@@ -483,6 +506,7 @@ def batch_norm(
         _require_several_values(input.shape[:1] + input.shape[2:], input.shape)
     if input.ndim == 1 and input.numel() == 0:
         return input.clone()
+    require_dtypes(input, weight, bias, running_mean, running_var)
     return normalised_by_batch(
         input, running_mean, running_var, weight, bias, training, momentum, eps
     )[0]
@@ -572,16 +596,12 @@ def instance_norm(
     flat = reshape(input, (1, n * c, *input.shape[2:]))
     tile = lambda v: None if v is None else v.repeat(n)
     mean, var = tile(running_mean), tile(running_var)
-    out = batch_norm(
-        flat,
-        mean,
-        var,
-        tile(weight),
-        tile(bias),
-        use_input_stats or running_mean is None,
-        momentum,
-        eps,
-    )
+    training = use_input_stats or running_mean is None
+    if training:
+        _require_several_values((1, *input.shape[2:]), flat.shape)
+    out = normalised_by_batch(
+        flat, mean, var, tile(weight), tile(bias), training, momentum, eps
+    )[0]
     if use_input_stats and running_mean is not None:
         assert mean is not None and var is not None
         with no_grad():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
-from tritorch.core.promotion import category, not_implemented, scalar_name
+from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, require_tensor
+from tritorch.ops.checks import broadcast_shapes, require_scalar_type, require_tensor
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out
@@ -34,10 +34,7 @@ def _product(input: Tensor, other: Tensor, dim: int) -> Tensor:
             f"{sizes[1]}"
         )
     shape = broadcast_shapes(input.shape, other.shape)
-    if input.dtype is not other.dtype:
-        raise RuntimeError(
-            f"expected scalar type {scalar_name(input.dtype)} but found {scalar_name(other.dtype)}"
-        )
+    require_scalar_type(input, other)
     if category(input.dtype) == 0:
         raise not_implemented("cross", input.dtype)
     return _cross.call((input.expand(shape), other.expand(shape)), (wrap_dim(dim, input.ndim),))

@@ -12,7 +12,7 @@ from tritorch.core.published import PUBLIC
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.ops import loss, parts
-from tritorch.ops.norm import normalised_by_batch, normalised_by_group
+from tritorch.ops.norm import normalised_by_batch, normalised_by_group, require_dtypes
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.publishing import public
 from tritorch.ops.reduction import vector_norm
@@ -79,6 +79,7 @@ def native_batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """batch_norm, with the batch's mean and 1 / std; these are empty outside of training."""
+    require_dtypes(input, weight, bias, running_mean, running_var)
     out, mean, rstd = normalised_by_batch(
         input, running_mean, running_var, weight, bias, training, momentum, eps
     )
