@@ -226,14 +226,3 @@ def test_plans_cover_the_product_and_fit_the_device():
             assert shared + plan.block_m * plan.block_n * 2 <= 232_448
     assert matmul_plan.choose(8192, 8192, 8192, 1, 2, 132)[:2] in {(128, 256), (256, 128)}
     assert matmul_plan.choose(128, 128, 65536, 1, 2, 132).splits > 8
-
-
-def test_measured_plans_come_first(monkeypatch):
-    chosen = matmul_plan.Plan(64, 64, 64, 4, 3, 2)
-    monkeypatch.setattr(matmul_plan, "tuned", lambda: {(512, 512, 512, 1, 2, 132): chosen})
-    matmul_plan.choose.cache_clear()
-    try:
-        assert matmul_plan.choose(512, 512, 512, 1, 2, 132) == chosen
-        assert matmul_plan.choose(512, 512, 512, 2, 2, 132) != chosen
-    finally:
-        matmul_plan.choose.cache_clear()

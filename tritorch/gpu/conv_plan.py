@@ -6,6 +6,7 @@ import functools
 from typing import NamedTuple
 
 from tritorch.gpu.matmul_plan import TMA_TILES, Plan, cycles
+from tritorch.gpu.tuning import measured
 
 Box = tuple[int, int, int]
 
@@ -59,19 +60,15 @@ class ConvPlan(NamedTuple):
     tiles: int  # of all phases and groups, without splits
 
 
-@functools.lru_cache(4096)
-def choose(
-    grid: tuple[int, int, int], n_out: int, n_in: int, taps: int, copies: int, itemsize: int,
-    processors: int, exact: int = 0, statistics: bool = False,
-) -> ConvPlan:  # fmt: skip
-    """The cut of a convolution whose boxes the copy engine brings.
-
-    grid: images and pixels of a phase; taps: of a phase, on average; copies: phases x groups.
-    exact: so many channels of the output must be whole tiles (0: any).  See Note [Choosing tiles].
-    """
+def cuts(
+    grid: tuple[int, ...], n_out: int, n_in: int, taps: int, copies: int, itemsize: int,
+    processors: int, exact: int = 0, statistics: bool = False, transposed: bool = False,
+    capability: int = 0,
+) -> list[ConvPlan]:  # fmt: skip
+    """All cuts of a convolution whose boxes the copy engine brings, the model's best first."""
     block_k = depth_of(n_in, itemsize)
     k = taps * -(-n_in // block_k) * block_k
-    best: tuple[float, ConvPlan] | None = None
+    found: list[tuple[float, ConvPlan]] = []
     for block_m, block_n, warps, stages in TMA_TILES:
         if (exact and exact % block_n) or (statistics and block_n > _STATISTICS_COLS):
             continue
@@ -85,15 +82,31 @@ def choose(
             rows = count_boxes(box, *grid) * block_m
             plan = Plan(block_m, block_n, block_k, warps, stages, splits)
             cost = cycles(plan, rows, n_out, k, copies, itemsize, processors)
-            if best is None or cost < best[0]:
-                per = -(-steps // splits)
-                best = cost, ConvPlan(
-                    box, block_n, block_k, warps, stages, -(-steps // per), 8,
-                    plan.tiles(rows, n_out, copies),
-                )  # fmt: skip
-    if best is None:
+            per = -(-steps // splits)
+            found.append((cost, ConvPlan(
+                box, block_n, block_k, warps, stages, -(-steps // per), 8,
+                plan.tiles(rows, n_out, copies),
+            )))  # fmt: skip
+    found.sort(key=lambda each: each[0])
+    return list(dict.fromkeys(plan for _, plan in found))
+
+
+@measured("conv", ConvPlan, cuts)
+def choose(
+    grid: tuple[int, ...], n_out: int, n_in: int, taps: int, copies: int, itemsize: int,
+    processors: int, exact: int = 0, statistics: bool = False, transposed: bool = False,
+    capability: int = 0,
+) -> ConvPlan:  # fmt: skip
+    """The cut of a convolution whose boxes the copy engine brings.
+
+    grid: images and pixels of a phase; taps: of a phase, on average; copies: phases x groups.
+    exact: so many channels of the output must be whole tiles (0: any).  transposed, capability:
+    of what was measured.  See Note [Choosing tiles].
+    """
+    found = cuts(grid, n_out, n_in, taps, copies, itemsize, processors, exact, statistics)
+    if not found:
         raise ValueError(f"no tile has a divisor of {exact} channels")
-    return best[1]
+    return found[0]
 
 
 class WeightPlan(NamedTuple):
@@ -108,20 +121,16 @@ class WeightPlan(NamedTuple):
     tiles: int
 
 
-@functools.lru_cache(4096)
-def choose_weight(
-    grid: tuple[int, int, int], n_out: int, n_in: int, taps: int, groups: int, itemsize: int,
-    processors: int, exact: int = 0,
-) -> WeightPlan:  # fmt: skip
-    """The cut of the gradient of a weight (n_out, n_in, taps) of some groups.
-
-    exact: tiles must not go past so many channels of the input (0: they may).
-    """
+def weight_cuts(
+    grid: tuple[int, ...], n_out: int, n_in: int, taps: int, groups: int, itemsize: int,
+    processors: int, exact: int = 0, capability: int = 0,
+) -> list[WeightPlan]:  # fmt: skip
+    """All cuts of the gradient of a weight, the model's best first."""
     pixels = _WEIGHT_PIXELS * 2 // itemsize
     box = box_of(pixels, *grid)
     steps = count_boxes(box, *grid)
     copies = taps * groups
-    best: tuple[float, WeightPlan] | None = None
+    found: list[tuple[float, WeightPlan]] = []
     for block_m, block_n, warps, stages in _WEIGHT_TILES:
         if exact and exact % block_n:
             continue
@@ -132,11 +141,24 @@ def choose_weight(
             plan = Plan(block_m, block_n, pixels, warps, stages, splits)
             k = steps * pixels
             cost = cycles(plan, n_out, n_in, k, copies, itemsize, processors)
-            if best is None or cost < best[0]:
-                best = cost, WeightPlan(box, block_m, block_n, warps, stages, splits, tiles)
-    if best is None:
+            found.append((cost, WeightPlan(box, block_m, block_n, warps, stages, splits, tiles)))
+    found.sort(key=lambda each: each[0])
+    return list(dict.fromkeys(plan for _, plan in found))
+
+
+@measured("conv_weight", WeightPlan, weight_cuts)
+def choose_weight(
+    grid: tuple[int, ...], n_out: int, n_in: int, taps: int, groups: int, itemsize: int,
+    processors: int, exact: int = 0, capability: int = 0,
+) -> WeightPlan:  # fmt: skip
+    """The cut of the gradient of a weight (n_out, n_in, taps) of some groups.
+
+    exact: tiles must not go past so many channels of the input (0: they may).
+    """
+    found = weight_cuts(grid, n_out, n_in, taps, groups, itemsize, processors, exact)
+    if not found:
         raise ValueError(f"no tile has a divisor of {exact} channels")
-    return best[1]
+    return found[0]
 
 
 def worth_turning(n_in: int, n_out: int, taps: int, shrunk: int) -> bool:

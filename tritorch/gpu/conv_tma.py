@@ -118,7 +118,7 @@ def convolve(
     source = _by_steps(x, read_by)
     if source is None:
         return False
-    processors = machine(x.device_index)[1]
+    capability, processors = machine(x.device_index)
     n_phases = math.prod(phases)
     exact = n_out if groups > 1 or max(written_by) > 1 else 0
     if exact and exact % 16:
@@ -126,7 +126,7 @@ def convolve(
     grid = (target.shape[0], *sizes)
     plan = choose(
         grid, n_out, n_in, max(taps // n_phases, 1), n_phases * groups, size, processors, exact,
-        statistics,
+        statistics, transposed, capability,
     )  # fmt: skip
     if transposed and n_phases < math.prod(steps):
         out.zero_()  # of phases without a tap
@@ -219,9 +219,11 @@ def reduce(
     seen, given = _by_steps(x, steps), _by_steps(g, (1, 1))
     if seen is None or given is None:
         return False
-    processors = machine(x.device_index)[1]
+    capability, processors = machine(x.device_index)
     grid = (g.shape[0], *g.shape[2:])
-    plan = choose_weight(grid, n_out, n_in, math.prod(kernel_size), groups, size, processors, exact)
+    plan = choose_weight(
+        grid, n_out, n_in, math.prod(kernel_size), groups, size, processors, exact, capability
+    )
     partial, split_stride = matmul._partial(out, plan.splits)
     images, rows, cols = plan.box
     n, h, _, w, c = given.shape

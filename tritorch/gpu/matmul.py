@@ -380,7 +380,7 @@ def dense(x: Array) -> int:
 def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool, how: str) -> bool:
     """The product by the copy engine; False, and nothing done, where that cannot be."""
     (batch, m, k), n, kind = a.shape, b.shape[2], a.dtype
-    processors = machine(a.device_index)[1]
+    capability, processors = machine(a.device_index)
     if not has_engine(a.device_index) or kind.itemsize > 4 or (kind is float32 and how != "tf32"):
         return False
     a_dense, b_dense = dense(a), dense(b)
@@ -392,7 +392,8 @@ def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool, how
     else:
         target = out
     exact = kind.itemsize == 1 and not fast_sums
-    plan = choose(m, n, k, batch, kind.itemsize, processors, exact or ending.leaves_sums)
+    small = exact or ending.leaves_sums
+    plan = choose(m, n, k, batch, kind.itemsize, processors, small, capability)
     if ending.leaves_sums:
         plan = plan._replace(splits=1)
     splits = plan.splits

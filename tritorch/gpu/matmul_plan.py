@@ -1,19 +1,17 @@
 """How a matrix product is cut into tiles: pure functions of its sizes and the device.
 
 # Note [Choosing tiles]
-`tuned.json` holds what was fastest where somebody measured (`tools/tune_matmul.py`).  Any other
-product gets the candidate that a small model takes for the fastest: tiles go round the
-multiprocessors in waves; a step along the inner dim takes as long as its arithmetic or its loads,
-and a tile some time to be stored.  Splitting the inner dim costs a sum over the parts.
-Nothing is timed while a program runs.
+What was not measured (Note [Measured plans] in tuning.py) gets the candidate that a small model
+takes for the fastest: tiles go round the multiprocessors in waves; a step along the inner dim
+takes as long as its arithmetic or its loads, and a tile some time to be stored.  Splitting the
+inner dim costs a sum over the parts.  Nothing is timed while a program runs.
 """
 
 from __future__ import annotations
 
-import functools
-import json
-import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from tritorch.gpu.tuning import measured
 
 _CYCLE_FLOPS = {1: 8192, 2: 4096, 4: 2048}  # of one multiprocessor's tensor cores, by item size
 _CYCLE_BYTES = 48  # from the second-level cache to one multiprocessor
@@ -88,31 +86,37 @@ def cycles(plan: Plan, m: int, n: int, k: int, batch: int, itemsize: int, proces
     return total
 
 
-@functools.lru_cache(4096)
-def choose(
-    m: int, n: int, k: int, batch: int, itemsize: int, processors: int, small: bool = False
-) -> Plan:
-    """The cut of a product whose operands the copy engine brings.  See Note [Choosing tiles]."""
-    known = tuned().get((m, n, k, batch, itemsize, processors))
-    if known is not None and not small:
-        return known
-    cuts = [
+def cuts(
+    m: int, n: int, k: int, batch: int, itemsize: int, processors: int, small: bool = False,
+    capability: int = 0,
+) -> list[Plan]:  # fmt: skip
+    """All cuts of a product whose operands the copy engine brings, the model's best first."""
+    every = [
         plan._replace(splits=splits)
         for plan in candidates(itemsize, small)
         for splits in (1, 2, 3, 4, 6, 8, 12, 16)
         if splits == 1 or -(-k // plan.block_k) // splits >= _STEPS
     ]
-    best = min(cuts, key=lambda cut: cycles(cut, m, n, k, batch, itemsize, processors))
+    every.sort(key=lambda cut: cycles(cut, m, n, k, batch, itemsize, processors))
     # Parts are of equal length: there may be fewer than asked for.
-    return best._replace(splits=max(-(-k // best.inner_per_split(k)), 1))
+    even = [cut._replace(splits=max(-(-k // cut.inner_per_split(k)), 1)) for cut in every]
+    return list(dict.fromkeys(even))
 
 
-@functools.cache
-def tuned() -> dict[tuple[int, ...], Plan]:
-    """Measured choices: (m, n, k, batch, itemsize, multiprocessors) to plans."""
-    path = pathlib.Path(__file__).with_name("tuned.json")
-    entries = json.loads(path.read_text())["matmul"] if path.exists() else []
-    return {tuple(entry["sizes"]): Plan(*entry["plan"]) for entry in entries}
+def near(*sizes: Any) -> list[Plan]:
+    """Cuts worth timing: the model's best, and those with groups of half as many rows of tiles."""
+    found = cuts(*sizes)
+    halves = [cut._replace(group=4) for cut in found[:3]]
+    return [*found[:4], *halves, *found[4:]]
+
+
+@measured("matmul", Plan, near)
+def choose(
+    m: int, n: int, k: int, batch: int, itemsize: int, processors: int, small: bool = False,
+    capability: int = 0,
+) -> Plan:  # fmt: skip
+    """The cut of a product whose operands the copy engine brings.  See Note [Choosing tiles]."""
+    return cuts(m, n, k, batch, itemsize, processors, small)[0]
 
 
 def simple_tile(
