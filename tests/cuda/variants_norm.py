@@ -6,7 +6,7 @@ import math
 import triton.language as tl
 
 from tritorch.gpu import norm as plans
-from tritorch.gpu.softmax import cut_rows, row_plan
+from tritorch.gpu.softmax import cut_rows, near_rows, row_plan
 from tritorch.kernels import channels, norm
 
 CASES = {
@@ -42,6 +42,37 @@ def _rows():
     yield _variant(norm.norm_rows, "bf16", plan | {"RMS": False, "GROUPED": True})
 
 
+def _densest(near, per_thread, count=2):
+    """Of the plans worth timing, which a table of measured ones may name, those with the most for
+    each thread."""
+    return sorted(near, key=per_thread, reverse=True)[:count]
+
+
+def _rows_near():
+    for n_cols, looped in ((1024, False), (16384, False), (65536, True)):
+        near = [p for p in near_rows(4096, n_cols, 1, 1, 132, 90, "", 2) if p.looped == looped]
+        for plan in _densest(near, lambda p: p.rows * p.cols / p.warps):
+            chosen = plan.constants(n_cols) | {"RMS": False, "GROUPED": False, "target": 90}
+            kernel, more = norm.norm_rows, {}
+            if looped:
+                kernel, more = norm.norm_looped, {"STEP": "whole", "PARTS": 1}
+            types, constants = _variant(kernel, "bf16", chosen | more)
+            yield looped, (types, constants | {"target": 90})
+
+
+def _gradient(plan, rms):
+    return {"RMS": rms, "STAGES": plan.stages, "HOLD_WEIGHT": plan.hold_weight, "ALIGN": 16,
+            "BLOCK_ROWS": plan.rows, "BLOCK_COLS": plan.cols, "num_warps": plan.warps}  # fmt: skip
+
+
+def _gradients_near():
+    for n_cols in (1024, 4096):
+        near = plans.near_gradient(4096, n_cols, 2, 132, False, 90)
+        for plan in _densest(near, lambda p: (p.rows * p.cols / p.warps, p.rows)):
+            types, constants = _variant(norm.norm_rows_backward, "bf16", _gradient(plan, False))
+            yield types, constants | {"target": 90}
+
+
 def _looped(kernel, row_blocks, *kinds):
     for kind in ("bf16", "fp64"):
         for constants in kinds:
@@ -58,10 +89,7 @@ def _rows_backward():
         for rms in (False, True):
             plan = plans.gradient_plan(4096, n_cols, int(kind[-2:]) // 8, rms=rms)
             if plan is not None:
-                chosen = {"RMS": rms, "STAGES": plan.stages, "HOLD_WEIGHT": plan.hold_weight,
-                          "ALIGN": 16, "BLOCK_ROWS": plan.rows, "BLOCK_COLS": plan.cols,
-                          "num_warps": plan.warps}  # fmt: skip
-                yield _variant(norm.norm_rows_backward, kind, chosen)
+                yield _variant(norm.norm_rows_backward, kind, _gradient(plan, rms))
 
 
 def _groups():
@@ -107,11 +135,12 @@ def _finish(kernel, *kinds):
 
 _LAYER, _RMS = {"RMS": False, "GROUPED": False}, {"RMS": True, "GROUPED": False}
 VARIANTS = {
-    ("norm", "norm_rows"): list(_rows()),
-    ("norm", "norm_looped"): list(
-        _looped(norm.norm_looped, lambda r: row_plan(264, 65536, 1, r), _LAYER, _RMS)
-    ),
-    ("norm", "norm_rows_backward"): list(_rows_backward()),
+    ("norm", "norm_rows"): [*_rows(), *(each for looped, each in _rows_near() if not looped)],
+    ("norm", "norm_looped"): [
+        *_looped(norm.norm_looped, lambda r: row_plan(264, 65536, 1, r), _LAYER, _RMS),
+        *(each for looped, each in _rows_near() if looped),
+    ],
+    ("norm", "norm_rows_backward"): [*_rows_backward(), *_gradients_near()],
     ("norm", "norm_looped_backward"): list(
         _looped(norm.norm_looped_backward, lambda r: cut_rows(264, 65536, 1, 2048 // r, 8, 132),
                 _LAYER, _RMS)

@@ -12,6 +12,7 @@ from tritorch.gpu import matmul
 from tritorch.gpu.layout import INT32_MAX, broadcast_strides, float_bits, reach
 from tritorch.gpu.matmul import accumulator, triton_name
 from tritorch.gpu.random import signed
+from tritorch.gpu.tuning import measured
 
 Array = _C.Array
 Drop = tuple[int, int, float]  # seed, offset, probability
@@ -55,6 +56,56 @@ _MASKED = {
     "dq": {64: (32, 64, 8, 2), 128: (32, 32, 8, 1), 256: (32, 32, 8, 1)},
     "dkdv": {64: (32, 64, 8, 2), 128: (32, 32, 8, 1), 256: (32, 32, 8, 1)},
 }
+
+
+# Beside them on sm_90: what may be faster.  Of the small tiles several programs share a
+# multiprocessor: some wait for loads or exponentials while others multiply.
+_NEAR = {
+    ("forward", 64): (
+        (64, 64, 4, 2), (64, 64, 4, 3), (128, 64, 4, 3), (128, 64, 8, 3), (64, 128, 4, 2),
+        (128, 128, 8, 2),
+    ),
+    ("forward", 128): ((64, 64, 4, 2), (64, 128, 4, 2), (128, 64, 8, 2), (128, 64, 8, 3)),
+    ("forward", 256): ((64, 64, 4, 2), (128, 32, 8, 3)),
+    ("dq", 64): ((64, 64, 4, 2), (64, 64, 4, 3), (128, 64, 8, 2), (128, 128, 8, 2)),
+    ("dq", 128): ((64, 64, 4, 2), (128, 32, 8, 3), (64, 64, 8, 2)),
+    ("dq", 256): ((64, 64, 8, 2), (128, 32, 8, 2)),
+    ("dkdv", 64): ((64, 64, 4, 2), (64, 64, 4, 3), (64, 64, 8, 3), (64, 128, 8, 2)),
+    ("dkdv", 128): ((64, 64, 8, 2), (32, 128, 8, 2), (32, 128, 8, 3)),
+    ("dkdv", 256): (),  # they spill
+}  # fmt: skip
+
+
+class Blocks(NamedTuple):
+    """A tile of scores, and how a program runs."""
+
+    block_m: int
+    block_n: int
+    warps: int
+    stages: int
+
+
+def near_blocks(
+    width: int, work: Pass, bounded: bool, length: int, filled: bool, processors: int,
+    capability: int,
+) -> list[Blocks]:  # fmt: skip
+    """Tiles worth timing."""
+    size = min(max(width, 64), 256)
+    near = _NEAR[work, size] if capability == 90 else ()
+    return [Blocks(*each) for each in (blocks(width, 2, work, False, capability), *near)]
+
+
+@measured("attention", Blocks, near_blocks)
+def engine_blocks(
+    width: int, work: Pass, bounded: bool, length: int, filled: bool, processors: int,
+    capability: int,
+) -> Blocks:  # fmt: skip
+    """The tile of heads that the copy engine brings, by what was measured.
+
+    bounded: whether rows see a part of the keys; length: of the keys, the next power of two;
+    filled: whether there are two programs of 128 rows for each multiprocessor.
+    """
+    return Blocks(*blocks(width, 2, work, False, capability))
 
 
 class Window(NamedTuple):
@@ -118,7 +169,10 @@ class _Call:
         arrays = [q, k, v, self.mask, *more]
         wide = max(reach(a.shape, a.strides) for a in arrays) > INT32_MAX
         self.engine = starts is None and _for_engine(q, k, v, *more)
-        self.capability = matmul.machine(q.device_index)[0] if self.engine else 0
+        self.capability, processors = matmul.machine(q.device_index) if self.engine else (0, 0)
+        bounded = window.ahead is not None or window.behind is not None
+        filled = batch * heads * q_len >= 256 * processors
+        self.kind = bounded, _power(kv_len), filled, processors, self.capability
         self.width, self.v_width = _power(width), _power(v_width)
         self.q_len, self.kv_len, self.heads, self.kv_heads = q_len, kv_len, heads, kv_heads
         self.sizes = (heads, heads // max(kv_heads, 1), q_len, kv_len, width, v_width)
@@ -141,9 +195,11 @@ class _Call:
 
     def blocks(self, work: Pass) -> tuple[int, int, dict[str, Any]]:
         """BLOCK_M, BLOCK_N and all constants of one kernel."""
-        m, n, warps, stages = blocks(
-            max(self.width, self.v_width), self.itemsize, work, self.masked, self.capability
-        )
+        width = max(self.width, self.v_width)
+        if self.engine and not self.masked:
+            m, n, warps, stages = engine_blocks(width, work, *self.kind)
+        else:
+            m, n, warps, stages = blocks(width, self.itemsize, work, self.masked, self.capability)
         launch = {"BLOCK_M": m, "BLOCK_N": n, "num_warps": warps, "num_stages": stages}
         return m, n, self.constants | launch
 

@@ -18,6 +18,7 @@ from tritorch.core.dtype import dtype, float32, float64
 from tritorch.gpu.layout import INT32_MAX, float_bits
 from tritorch.gpu.matmul import machine, triton_name
 from tritorch.gpu.softmax import cut_rows, row_plan
+from tritorch.gpu.tuning import FAMILIES, measured
 
 Array = _C.Array
 _WARPS = 16  # on a multiprocessor, of programs that go through many tiles
@@ -59,7 +60,9 @@ def _rows(
         return out, mean, rstd
     x = x.contiguous()  # rows as (n_rows, n_cols), like the output
     registers = compute.itemsize // 4 * (1 if grouping is None else 2)  # channels' numbers, too
-    plan = row_plan(n_rows, n_cols, 1, registers, machine(x.device_index)[1])
+    capability, processors = machine(x.device_index)
+    work = "rms_norm" if rms else "layer_norm" if grouping is None else "group_norm"
+    plan = row_plan(n_rows, n_cols, 1, registers, processors, capability, work, x.itemsize)
     arrays = x, _dense(weight, x), _dense(bias, x), out, mean, rstd
     sizes = n_rows, n_cols, *(grouping or (1, 1, 1)), float_bits(eps)
     constants = {
@@ -90,9 +93,36 @@ class GradientPlan(NamedTuple):
     hold_weight: bool = True
 
 
+def near_gradient(
+    n_rows: int, n_cols: int, itemsize: int, processors: int, rms: bool, capability: int
+) -> list[GradientPlan]:
+    """Plans worth timing on sm_90: other numbers of rows, warps, programs and tiles ahead."""
+    plan = FAMILIES["row_gradients"].model(n_rows, n_cols, itemsize, processors, rms)
+    if plan is None or capability != 90:
+        return []
+    cols, most = plan.cols * max(itemsize // 4, 1), plan.stages
+    cuts = [
+        (stages, rows, warps)
+        for stages in (most, most - 1)
+        for rows in (plan.rows, plan.rows * 2, max(plan.rows // 2, 1))
+        for warps in (plan.warps, plan.warps * 2, plan.warps // 2)
+        if 2 <= warps <= 16 and rows * cols <= 512 * warps
+    ]
+    if not plan.hold_weight:  # a row takes all registers
+        cuts = [(most, plan.rows, plan.warps)]
+    found = [
+        plan._replace(rows=rows, warps=warps, stages=stages, programs=min(-(-n_rows // rows), each))
+        for stages, rows, warps in cuts
+        for each in (processors * (_WARPS // warps), processors * (2 * _WARPS // warps))
+    ]
+    return list(dict.fromkeys(found))
+
+
+@measured("row_gradients", GradientPlan, near_gradient)
 def gradient_plan(
-    n_rows: int, n_cols: int, itemsize: int = 2, processors: int = 132, rms: bool = False
-) -> GradientPlan | None:
+    n_rows: int, n_cols: int, itemsize: int = 2, processors: int = 132, rms: bool = False,
+    capability: int = 0,
+) -> GradientPlan | None:  # fmt: skip
     """None: a row does not fit the registers beside sums as long as it."""
     cols, registers = _power(n_cols), max(itemsize // 4, 1)
     alone = rms and itemsize == 2 and n_cols > _HELD
@@ -114,10 +144,10 @@ def _rows_backward(
     n_rows, n_cols = shape
     compute, kind = _compute(x.dtype), x.dtype if weight is None else weight.dtype
     dx = _new(x.shape, x.dtype, x)
-    registers, processors = compute.itemsize // 4, machine(x.device_index)[1]
+    registers, (capability, processors) = compute.itemsize // 4, machine(x.device_index)
     plan = None
     if dx.numel():
-        plan = gradient_plan(n_rows, n_cols, x.itemsize, processors, mean is None)
+        plan = gradient_plan(n_rows, n_cols, x.itemsize, processors, mean is None, capability)
     arrays = g, x, _dense(weight, x), rstd if mean is None else mean, rstd, dx
     constants = {
         "RMS": mean is None, "HAS_WEIGHT": weight is not None, "COMPUTE": triton_name(compute),

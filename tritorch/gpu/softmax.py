@@ -10,6 +10,7 @@ from tritorch._triton.kernel import kernel
 from tritorch.core.dtype import dtype, float32, float64
 from tritorch.gpu.layout import INT32_MAX
 from tritorch.gpu.matmul import machine, triton_name
+from tritorch.gpu.tuning import measured
 
 Array = _C.Array
 
@@ -55,19 +56,57 @@ class RowPlan(NamedTuple):
                      STEP=step, PARTS=parts, **constants)  # fmt: skip
 
 
-def row_plan(
-    n_rows: int, n_cols: int, inner: int = 1, registers: int = 1, processors: int = 132
-) -> RowPlan:
-    """The plan for rows whose elements take so many registers each.
-
-    Dense rows go several to a program when short; rows that lie next to each other (inner > 1) go
-    32 to a program, so that loads are coalesced.
-    """
+def _held(n_rows: int, n_cols: int, inner: int, registers: int) -> tuple[int, int, int, bool]:
+    """Rows and columns of a program that holds rows, its registers, and whether they fit."""
     cols = 1 << (n_cols - 1).bit_length() if n_cols > 1 else 1
     rows = 1 << (n_rows - 1).bit_length() if n_rows > 1 else 1
     at_once = min(rows, 32 if inner > 1 else max(2048 // cols, 1))
     size = at_once * cols * registers
-    if size <= _REGISTERS // (2 if inner > 1 else 1):
+    return at_once, cols, size, size <= _REGISTERS // (2 if inner > 1 else 1)
+
+
+def near_rows(
+    n_rows: int, n_cols: int, inner: int, registers: int, processors: int, capability: int,
+    work: str, itemsize: int,
+) -> list[RowPlan]:  # fmt: skip
+    """Plans worth timing on sm_90: other numbers of rows and warps, held rows looped over, other
+    steps.
+
+    A thread of a program that holds rows never has more than 64 registers of them, nor more than
+    32 where it may not have more than 128 in all.
+    """
+    if capability != 90:
+        return []
+    at_once, cols, size, fits = _held(n_rows, n_cols, inner, registers)
+    found = []
+    if fits:
+        warps = min(max(size // 1024, 4), 32)
+        for rows in (at_once, at_once * 2, max(at_once // 2, 1)):
+            for each in (warps, warps * 2, warps // 2):
+                held = rows * cols * registers // (32 * max(each, 1))
+                if 2 <= each <= 32 and held <= (64 if each <= 8 else 32):
+                    found.append(RowPlan(False, rows, cols, each))
+    if inner == 1 and n_cols >= 8192:
+        for step, warps in ((4096, 8), (4096, 16), (8192, 16), (2048, 4), (2048, 8)):
+            for programs in (_PROGRAMS, 4):
+                found.append(
+                    cut_rows(n_rows, n_cols, 1, step // registers, warps, processors, programs)
+                )
+    return list(dict.fromkeys(found))
+
+
+@measured("rows", RowPlan, near_rows)
+def row_plan(
+    n_rows: int, n_cols: int, inner: int = 1, registers: int = 1, processors: int = 132,
+    capability: int = 0, work: str = "", itemsize: int = 0,
+) -> RowPlan:  # fmt: skip
+    """The plan for rows whose elements take so many registers each.
+
+    Dense rows go several to a program when short; rows that lie next to each other (inner > 1) go
+    32 to a program, so that loads are coalesced.  capability, work, itemsize: of what was measured.
+    """
+    at_once, cols, size, fits = _held(n_rows, n_cols, inner, registers)
+    if fits:
         return RowPlan(False, at_once, cols, min(max(size // 1024, 4), 32))
     if inner > 1:
         return cut_rows(n_rows, n_cols, at_once, 128 // registers, 4, processors)
@@ -75,11 +114,15 @@ def row_plan(
 
 
 def cut_rows(
-    n_rows: int, n_cols: int, at_once: int, step: int, warps: int, processors: int
-) -> RowPlan:
-    """The plan of long rows, by tiles of `at_once` rows and `step` columns."""
+    n_rows: int, n_cols: int, at_once: int, step: int, warps: int, processors: int,
+    filled: int = _PROGRAMS,
+) -> RowPlan:  # fmt: skip
+    """The plan of long rows, by tiles of `at_once` rows and `step` columns.
+
+    filled: programs on each multiprocessor, at least, before rows are cut into parts.
+    """
     programs = -(-n_rows // at_once)
-    parts = min(-(-n_cols // step), max(_PROGRAMS * processors // programs, 1))
+    parts = min(-(-n_cols // step), max(filled * processors // programs, 1))
     per_part = -(-n_cols // (parts * step)) * step
     return RowPlan(True, at_once, step, warps, -(-n_cols // per_part), per_part)
 
@@ -92,7 +135,9 @@ def _launch(
     compute = float64 if any(array.dtype is float64 for array in arrays) else float32
     inputs = 1 if log and max(array.itemsize for array in arrays) == 2 else len(arrays) - 1
     registers = inputs * compute.itemsize // 4  # two in 16 bits are held in one, if summed apart
-    plan = row_plan(n_rows, n_cols, inner, registers, machine(device)[1])
+    capability, processors = machine(device)
+    work, itemsize = f"log_{name}" if log else name, arrays[0].itemsize
+    plan = row_plan(n_rows, n_cols, inner, registers, processors, capability, work, itemsize)
     constants = {
         "LOG": log, "COMPUTE": triton_name(compute), "WIDE": n_rows * n_cols > INT32_MAX,
     }  # fmt: skip
