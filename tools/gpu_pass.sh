@@ -13,7 +13,8 @@
 #     tools/gpu_pass.sh suite      python -m tritorch bench, whole, beside the peers that are there:
 #                                  suite_run.json, roofline.html and .png, goals.json and GOALS.md
 #     tools/gpu_pass.sh examples   trains the examples; their last lines are the figures
-#     tools/gpu_pass.sh tune       the fastest cuts of matrix products: tuned.json, for tritorch/gpu/
+#     tools/gpu_pass.sh tune       the fastest plans of products, attention, convolutions and rows:
+#                                  tuned.json, to be copied to tritorch/gpu/; TUNE_ARGS, as "rows"
 #     tools/gpu_pass.sh waiting    whether launches that wait for kernels (TRITORCH_COMPILERS) are
 #                                  right, from an empty cache; only then may they be the default
 #     tools/gpu_pass.sh all        these in turn, without carry, waiting and tune
@@ -186,13 +187,14 @@ examples() {
   return $failed
 }
 
+# The tool stops by itself; what it has after each family is in the table.
 tune() {
   stage
   (cd "$WORK/run" && PYTHONPATH=$WORK/site:${PYTHONPATH:-} timeout 570 "$(interpreter)" -u \
-    "$ROOT/tools/tune_matmul.py" --out "$RESULTS/tuned.json") \
-    > "$RESULTS/tune.txt" 2>&1
+    tools/tune_kernels.py --seconds 520 --out "$RESULTS/tuned.json" ${TUNE_ARGS:-}) > "$RESULTS/tune.txt" 2>&1
   local status=$?
-  DETAIL="$(grep -c TFLOP "$RESULTS/tune.txt") products"
+  tail -5 "$RESULTS/tune.txt"
+  DETAIL=$(grep -h "were faster" "$RESULTS/tune.txt" | tail -1)
   return $status
 }
 
