@@ -419,7 +419,7 @@ def adaptive_avg_pool_backward(g: Array, shape: Ints) -> Array:
 def adaptive_max_pool(x: Array, size: Ints) -> tuple[Array, Array]:
     """Maxima over windows so chosen that the spatial dims become `size`."""
     spatial = x.shape[2:]
-    planes = widen(x).reshape(-1, *spatial)
+    planes = widen(x).reshape(math.prod(x.shape[:2]), *spatial)
     best = np.empty((len(planes), *size), planes.dtype)
     index = np.empty(best.shape, np.int64)
     plane = np.arange(math.prod(spatial)).reshape(spatial)
@@ -428,7 +428,7 @@ def adaptive_max_pool(x: Array, size: Ints) -> tuple[Array, Array]:
     for at in itertools.product(*(range(m) for m in size)):
         window = tuple(slice(*bounds[dim][i]) for dim, i in enumerate(at))
         everywhere: Any = (slice(None), *window)
-        flat = planes[everywhere].reshape(len(planes), -1)
+        flat = planes[everywhere].reshape(len(planes), plane[window].size)
         place = flat.argmax(-1)
         if nan.any():  # the last one, as PyTorch
             last = flat.shape[-1] - 1 - np.isnan(flat)[:, ::-1].argmax(-1)

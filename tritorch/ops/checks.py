@@ -172,6 +172,8 @@ def require_known(name: str, named: dict[str, Any], *known: str) -> None:
 def one_of(name: str, args: tuple[Any, ...], named: dict[str, Any], key: str) -> tuple[Any, ...]:
     """What is given as arguments, or as one by keyword."""
     if not named:
+        if not args:
+            raise TypeError(f'{name}() missing 1 required positional arguments: "{key}"')
         return args
     require_known(name, named, key)
     if args:

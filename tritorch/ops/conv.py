@@ -156,12 +156,12 @@ def _check(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: An
         given, other = (_type(x), _type(b)) if x.numel() else (cpp_name(x.dtype), cpp_name(b.dtype))
         raise RuntimeError(f"Input type ({given}) and bias type ({other}) should be the same")
     channels = x.shape[1]
+    if w.shape[0] < groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
+            f"but got weight of size {list(w.shape)} instead"
+        )
     if not transposed:
-        if w.shape[0] < groups:
-            raise RuntimeError(
-                f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
-                f"but got weight of size {list(w.shape)} instead"
-            )
         if w.shape[0] % groups:
             raise RuntimeError(
                 f"Given groups={groups}, expected weight to be divisible by {groups} at dimension "
@@ -198,6 +198,31 @@ def _check(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: An
                 f"Given transposed=1, weight of size {list(w.shape)}, expected bias to be "
                 f"1-dimensional with {w.shape[1] * groups} elements, but got bias of size "
                 f"{list(b.shape)} instead"
+            )
+    flat = [1] if n == 1 else []  # PyTorch makes images of it
+    if 0 in w.shape[2:]:
+        sides = [*flat, *w.shape[2:]]
+        raise RuntimeError(
+            "kernel size should be greater than zero, but got"
+            + (
+                f": {' x '.join(map(str, sides))} (TxHxW)"
+                if n == 3
+                else f" kernel_height: {sides[0]} kernel_width: {sides[1]}"
+            )
+        )
+    if 0 in x.shape[2:] and x.shape[0] and channels:
+        raise RuntimeError(
+            "Only zero batch or zero channel inputs are supported, but got input shape: "
+            f"{[*x.shape[:2], *flat, *x.shape[2:]]}"
+        )
+    if transposed:
+        places = zip(x.shape[2:], w.shape[2:], stride, padding, dilation, output_padding)
+        out = [(m - 1) * s - 2 * p + d * (k - 1) + o + 1 for m, k, s, p, d, o in places]
+        if any(m < 1 for m in out):
+            shown = [" x ".join(map(str, [*flat, *sides])) for sides in (x.shape[2:], out)]
+            raise RuntimeError(
+                f"Given input size per channel: ({shown[0]}). Calculated output size per channel: "
+                f"({shown[1]}). Output size is too small"
             )
 
 

@@ -111,8 +111,9 @@ def _make(n: int) -> None:
         _check(input, _random_samples, kernel, size, n)
         x = input.unsqueeze(0) if input.ndim == n + 1 else input
         places = _windows(_random_samples[: x.shape[0]], x.shape[2:], kernel, size)
-        flat = reshape(x, (*x.shape[:2], -1))
-        seen = flat.detach().gather(2, reshape(places, (*x.shape[:2], -1)))
+        flat = reshape(x, (*x.shape[:2], math.prod(x.shape[2:])))
+        of_plane = (*x.shape[:2], math.prod(places.shape[2:]))
+        seen = flat.detach().gather(2, reshape(places, of_plane))
         best = reshape(seen, places.shape).argmax(-1, keepdim=True)
         index = places.gather(-1, best).squeeze(-1)
         shape = (*x.shape[:2], *size)

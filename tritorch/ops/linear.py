@@ -18,7 +18,7 @@ from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import cpp_name, exact_out
 from tritorch.ops.record.publishing import functional, functional_with_out
-from tritorch.ops.shape import reshape
+from tritorch.ops.shape import expand, reshape
 
 
 def _cpu_linear(x: Any, w: Any, b: Any) -> Any:
@@ -136,7 +136,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if bias is None or (bias.shape == weight.shape[:1] and bias.dtype is input.dtype):
         return _linear.call((input, weight, bias))
     require_like_addend(bias, input)
-    out = _linear.call((input, weight, None)) + bias
+    out = _linear.call((input, weight, None))
+    out = out + expand(bias, out.shape)
     return ends_as("addmm", out) if input.ndim == 2 else out
 
 
@@ -156,6 +157,12 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             "All tensors must have the same dtype, got "
             + ", ".join(f"{name}: {cpp_name(x.dtype)}" for name, x in given.items())
         )
+    for i, (name, x) in enumerate((("input1", input1), ("input2", input2))):
+        if x.shape[-1] != weight.shape[i + 1]:
+            raise RuntimeError(
+                f"bilinear(): {name} size does not match weight size: got {x.shape[-1]} but "
+                f"expected {weight.shape[i + 1]}"
+            )
     lead = tuple(input1.shape[:-1])
     a = reshape(input1, (math.prod(lead), input1.shape[-1]))
     b = reshape(input2, (math.prod(lead), input2.shape[-1]))

@@ -627,7 +627,10 @@ def multilabel_soft_margin_loss(
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
-    return reduce_loss(loss.mean(-1), reduction_mode(size_average, reduce, reduction))
+    if not input.ndim:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
+    loss = loss.sum(input.ndim - 1) / input.shape[-1]
+    return reduce_loss(loss, reduction_mode(size_average, reduce, reduction))
 
 
 @functional
@@ -645,6 +648,12 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
         raise ValueError("weight must be one-dimensional")
     single = input.ndim < 2
     x = reshape(input, (1, -1)) if single else input
+    if target.ndim > 1 or target.numel() != x.shape[0]:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
+            f"samples (batch size). Expected target size [{x.shape[0]}], but got "
+            f"{list(target.shape)}. Input has shape {list(input.shape)}."
+        )
     t = reshape(target, (-1, 1))
     loss = (margin - x.gather(1, t) + x).clamp_min(0)
     loss = loss.square() if p == 2 else loss
@@ -668,7 +677,7 @@ def multilabel_margin_loss(
 ) -> Tensor:
     """Hinge over pairs of right and wrong labels; targets end at the first -1."""
     mode = reduction_mode(size_average, reduce, reduction)
-    if input.shape != target.shape and input.ndim:
+    if input.shape != target.shape and not input.numel() == target.numel() == 1:
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
@@ -691,8 +700,30 @@ def multilabel_margin_loss(
 
 
 def _check_nll(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
-    if input.ndim < 1 or (target.ndim > 1 and input.ndim == 1):
-        raise RuntimeError("input tensor should be 1D or 2D")
+    """Whether there is one class for each row of input, and one weight for each class."""
+    rows = target.shape[0] if target.ndim else 0
+    if input.ndim != 1 and input.shape[0] != rows:
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({rows})."
+        )
+    if input.ndim < 3 and target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if input.ndim == 1 and target.ndim == 1 and target.shape[0] != 1:
+        raise ValueError(
+            f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}"
+        )
+    if input.ndim == 4 and target.ndim != 3:
+        raise RuntimeError(
+            "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+            f"{target.ndim}"
+        )
+    if input.ndim > 2 and input.shape[2:] != target.shape[1:]:
+        wanted = [input.shape[0], *input.shape[2:]]
+        raise RuntimeError(
+            f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}"
+            if input.ndim == 4
+            else f"Expected target size {wanted}, got {list(target.shape)}"
+        )
     channels = input.shape[0] if input.ndim == 1 else input.shape[1]
     if weight is not None and (weight.ndim != 1 or weight.numel() != channels):
         raise RuntimeError(
@@ -700,14 +731,6 @@ def _check_nll(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
             f"got weight tensor of shape: {list(weight.shape)}"
         )
     checks.require_scalar_type(input, weight)
-
-
-def _check_batch(input: Tensor, target: Tensor) -> None:
-    rows = target.shape[0] if target.ndim else 0
-    if input.ndim > 1 and input.shape[0] != rows:
-        raise ValueError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({rows})."
-        )
 
 
 def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -754,15 +777,12 @@ def nll_loss(
 ) -> Tensor:
     """-input[target], weighted by class."""
     mode = reduction_mode(size_average, reduce, reduction)
+    if not input.ndim:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
     _check_nll(input, target, weight)
-    _check_batch(input, target)
     require_kernel("nll_loss_out_frame", input, "bool int complex")
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
-    if input.ndim > 2 and input.shape[2:] != target.shape[1:]:
-        raise RuntimeError(
-            f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}"
-        )
     classes = input.shape[0] if input.ndim == 1 else input.shape[1]
     _check_targets(target, classes, ignore_index)
     rows, flat = _rows(input, target)
@@ -904,16 +924,18 @@ def cross_entropy(
     mode = reduction_mode(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if input.shape == target.shape and target.is_floating_point():
+    if input.shape == target.shape:
+        if not target.is_floating_point():
+            raise RuntimeError(
+                "Expected floating point type for target with class probabilities, got "
+                f"{scalar_name(target.dtype)}"
+            )
         return _soft_cross_entropy(input, target, weight, mode, label_smoothing)
+    if not input.ndim:
+        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
     _check_nll(input, target, weight)
-    _check_batch(input, target)
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
-    if input.ndim > 2 and input.shape[2:] != target.shape[1:]:
-        raise RuntimeError(
-            f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}"
-        )
     classes = input.shape[0] if input.ndim == 1 else input.shape[1]
     _check_targets(target, classes, ignore_index)
     rows, flat = _rows(input, target)

@@ -8,6 +8,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import arrays, defaults, layout as layouts
+from tritorch.core.arguments import type_name
 from tritorch.core.device import device as Device
 from tritorch.core.dispatching import asked, entered, watching
 from tritorch.core.dtype import bool_, dtype, float32, int64
@@ -277,6 +278,13 @@ def randint(
     values = list(args)
     require_known("randint", named, "size", "low", "high")
     require_options("randint", dtype, layout, requires_grad, pin_memory)
+    wanted = 1 + ("size" not in named) - ("high" in named)
+    if not wanted <= len(values) <= wanted + ("low" not in named):
+        raise TypeError(
+            "randint() received an invalid combination of arguments - got "
+            f"({', '.join(map(type_name, values))}), but expected one of:\n"
+            " * (int high, tuple of ints size)\n * (int low, int high, tuple of ints size)\n"
+        )
     size = named.get("size") if "size" in named else values.pop()
     low, high = _bounds(values, named)
     kind = dtype or (out.dtype if out is not None else int64)

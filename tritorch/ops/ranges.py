@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import arrays, defaults, dtype as dtypes
+from tritorch.core.arguments import type_name
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import dtype, float64, int64
 from tritorch.core.meta import META, MetaArray
@@ -96,6 +97,12 @@ def arange(
             if name == "end" and not bounds and "start" not in named:
                 bounds.append(0)
             bounds.append(named[name])
+    if not 1 <= len(bounds) <= 3:
+        raise TypeError(
+            "arange() received an invalid combination of arguments - got "
+            f"({', '.join(map(type_name, bounds))}), but expected one of:\n * (Number end)\n"
+            " * (Number start, Number end)\n * (Number start, Number end, Number step = 1)\n"
+        )
     start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     start, end, step = (
         value.item() if isinstance(value, Tensor) else value for value in (start, end, step)
