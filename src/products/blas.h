@@ -4,7 +4,8 @@
 // product, and keep the cores busy on which everything between two products could be shared.  So
 // each of our products asks it for one thread and is cut into pieces here, which the workers
 // take (workers.h): between two products they do the rest.  A piece's place depends on sizes alone:
-// the same product has the same bits for any number of threads.
+// the same product has the same bits for any number of threads.  A matrix times its own transpose,
+// of which NumPy has OpenBLAS compute a half, is cut as well: pieces above the diagonal are copied.
 #pragma once
 
 #include <cstdint>

@@ -94,11 +94,13 @@ struct Product {
   const Py_ssize_t* batch;
   std::int64_t count;  // of matrices
   double work;         // multiply-adds
+  bool mirrored;       // b is a's transpose: what is above the diagonal is copied from below it
 
   void run() const {
     const std::int64_t m = a.rows, n = b.columns;
     const auto wanted = std::min(kMostPieces, static_cast<std::int64_t>(std::sqrt(work / kPiece)));
-    const Cut cut(m, n, wanted / count);
+    Cut cut(m, n, wanted / count);
+    if (mirrored) cut.columns = cut.rows;
     const std::int64_t pieces = cut.rows * cut.columns;
     const std::int64_t together =
         std::max<std::int64_t>(count / std::max<std::int64_t>(wanted, 1), 1);
@@ -108,7 +110,7 @@ struct Product {
       for (std::ptrdiff_t i; (i = parts.take()) >= 0;) {
         const auto [top, bottom] = part(i % pieces / cut.columns, cut.rows, m);
         const auto [left, right] = part(i % pieces % cut.columns, cut.columns, n);
-        if (top == bottom || left == right) continue;
+        if (top == bottom || left == right || (mirrored && left > top)) continue;
         const std::int64_t first = i / pieces * together;
         for (std::int64_t at = first; at < std::min(first + together, count); ++at)
           multiply(at, top, bottom, left, right);
@@ -131,6 +133,10 @@ struct Product {
         std::copy(bias + left, bias + right, z.at(row, left).data);
     blas::multiply(bottom - top, right - left, a.columns, x.at(top, 0), y.at(0, left),
                    z.at(top, left), T(bias ? 1 : 0));
+    if (mirrored)
+      for (std::int64_t column = left; column < right; ++column)
+        for (std::int64_t row = std::max(top, column + 1); row < bottom; ++row)
+          *z.at(column, row).data = *z.at(row, column).data;
   }
 };
 
@@ -152,6 +158,14 @@ std::int64_t element_size(const NDArray* a, const NDArray* b) {
   const NDArray::Type type = a->type();
   if (b->type() != type) return 0;
   return type == NDArray::kFloat32 ? 4 : type == NDArray::kFloat64 ? 8 : 0;
+}
+
+// Whether b's matrices are a's, transposed: their products are symmetric to the last bit.
+bool are_transposed(const Operand& a, const Operand& b) {
+  const NDArray &x = *a.array, &y = *b.array;
+  return x.data == y.data && a.rows == b.columns && a.across != b.across && a.stride == b.stride &&
+         x.nd == y.nd && std::equal(x.dimensions, x.dimensions + x.nd - 2, y.dimensions) &&
+         std::equal(x.strides, x.strides + x.nd - 2, y.strides);
 }
 
 // Whether a product can be written there.
@@ -200,10 +214,7 @@ PyObject* multiply(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (!count || (by_vector ? work < kLeastByVector * static_cast<double>(count) : work <= kLeast))
     Py_RETURN_NONE;
   const std::int64_t size = element_size(left, right);
-  // NumPy computes half of what is symmetric.
-  const bool own_transpose = left->data == right->data && a.rows == b.columns;
-  if (!size || own_transpose || !a.lies_well(size) || !b.lies_well(size) || !find_library())
-    Py_RETURN_NONE;
+  if (!size || !a.lies_well(size) || !b.lies_well(size) || !find_library()) Py_RETURN_NONE;
   shape[static_cast<std::size_t>(*nd - 2)] = a.rows;
   shape[static_cast<std::size_t>(*nd - 1)] = b.columns;
   PyObject* out =
@@ -217,8 +228,10 @@ PyObject* multiply(PyObject*, PyObject* const* args, Py_ssize_t n) {
   c.lies_well(size);
   BlockingRegion others;
   const char* row = bias ? bias->data : nullptr;
+  const bool mirrored = !bias && are_transposed(a, b);
   const auto run = [&]<class T>(T) {
-    Product<T>{a, b, c, reinterpret_cast<const T*>(row), *nd, shape.data(), count, work}.run();
+    Product<T>{a, b, c, reinterpret_cast<const T*>(row), *nd, shape.data(), count, work, mirrored}
+        .run();
   };
   size == 4 ? run(float{}) : run(double{});
   return out;

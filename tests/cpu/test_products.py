@@ -65,7 +65,6 @@ def test_what_goes_another_way():
         (a, wider, None),
         (other_order, a, None),
         (a.astype(np.complex64), a.astype(np.complex64), None),
-        (a, a.T, None),  # symmetric
         (a[0], a, None),
         (a, a[:, ::2], None),
         (a, a.copy(), a),  # would be overwritten while it is read
@@ -77,12 +76,30 @@ def test_what_goes_another_way():
     fixed = np.empty_like(a)
     fixed.setflags(write=False)
     assert _C.multiply(a, a.copy(), fixed) is None
-    product = a @ a.T
-    assert (product == product.T).all()
     with pytest.raises(ValueError, match="matmul"):
         blas.matmul(a, a[:64])
     with pytest.raises(TypeError):
         _C.multiply(a, a)
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("shape", ((70, 66), (300, 40), (700, 129), (513, 512), (3, 100, 120)))
+def test_symmetric(shape, dtype):
+    """NumPy would give them to OpenBLAS's threads."""
+    a = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    for x in (a, a.mT.copy().mT, a[..., 3:, :-2]):
+        product = blas.matmul(x, x.mT)
+        assert (_C.multiply(x, x.mT, None) is not None) == OPENBLAS
+        assert (product == product.mT).all()
+        want = np.matmul(x.astype(np.float64), x.astype(np.float64).mT)
+        scale = np.abs(want).max()
+        assert np.abs(product - want).max() < (1e-5 if dtype == np.float32 else 1e-13) * scale
+
+
+def test_a_square_times_itself():
+    a = np.random.default_rng(0).standard_normal((200, 200))
+    want = np.einsum("ij,jk->ik", a, a)
+    np.testing.assert_allclose(blas.matmul(a, a), want, rtol=1e-10, atol=1e-10)
 
 
 def test_infinities_and_nothing():
@@ -111,6 +128,7 @@ def test_bits_do_not_depend_on_threads():
     before, found = tritorch.get_num_threads(), []
     shapes = (((300, 500), (500, 700)), ((6, 90, 64), (6, 64, 120)), ((1, 3000), (3000, 900)))
     arrays = [[rng.standard_normal(shape).astype(np.float32) for shape in pair] for pair in shapes]
+    arrays.append([arrays[0][0], arrays[0][0].T])
     try:
         for count in (1, 2, 5):
             tritorch.set_num_threads(count)
@@ -131,7 +149,8 @@ def test_nobody_waits_busily_between_products():
         v = tritorch.randn(4096)
         def step():
             w = (y @ x).relu()
-            (w.mT @ y).sum(), tritorch.nn.functional.linear(y, x), y.mT @ v, v.dot(v), w.norm()
+            (w.mT @ y).sum(), x @ x.mT
+            tritorch.nn.functional.linear(y, x), y.mT @ v, v.dot(v), w.norm()
         step()
         own, all_threads = time.thread_time(), time.process_time()
         for _ in range(20):
