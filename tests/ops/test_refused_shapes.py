@@ -44,8 +44,9 @@ def test_integers_as_probabilities(device):
 
 def test_other_losses(device):
     x, y = torch.arange(8.0, device=device).reshape(2, 4), torch.ones(2, 4, device=device)
+    three = torch.zeros(3, dtype=torch.int64, device=device)
     refused(RuntimeError, "Expected target size .2., but got .3.",
-            lambda: F.multi_margin_loss(x, torch.zeros(3, dtype=torch.int64, device=device)))  # fmt: skip
+            lambda: F.multi_margin_loss(x, three))  # fmt: skip
     refused(IndexError, "Dimension specified as -1 but tensor has no dimensions",
             lambda: F.multilabel_soft_margin_loss(x.sum(), y.sum()))  # fmt: skip
     # The mean is over the input's classes, whatever the target is broadcast to.

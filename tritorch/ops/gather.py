@@ -151,10 +151,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         return _gather.finish_with(found, (dim,), input, index)
     dim = wrap_dim(dim, input.ndim)
     require_tensor(index, "gather", "index", 3)
-    if index.dtype.name not in ("int64", "int32"):
-        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     if index.numel() == 0:
         return reshape(basic_index(reshape(input, -1), (builtins.slice(0, 0),)), index.shape)
+    if index.dtype.name not in ("int64", "int32"):
+        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     _check_sizes("gather", input, index, dim)
     x, i = _at_least_1d(input), _at_least_1d(index)
     op = _gather_sparse if sparse_grad and input.ndim else _gather
