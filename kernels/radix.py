@@ -53,16 +53,17 @@ def radix_count(
     tl.store(count_ptr + at, tl.histogram(digit, 256, mask).to(tl.int64))
 
 
-@triton.jit(do_not_specialize=["shift", "flip"])
+@triton.jit(do_not_specialize=["shift", "flip", "first"])
 def radix_move(
-    x_ptr, order_ptr, start_ptr, key_out_ptr, order_out_ptr, n_cols, n_blocks, shift, flip, shape,
-    x_row_strides, x_col_stride, FIRST: tl.constexpr, DESCENDING: tl.constexpr,
+    x_ptr, order_ptr, start_ptr, key_out_ptr, order_out_ptr, n_cols, n_blocks, shift, flip, first,
+    shape, x_row_strides, x_col_stride, DESCENDING: tl.constexpr,
     NDIM: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr,
 ):  # fmt: skip
     """Moves each key of a row, and where it came from, behind those of smaller digit and earlier
     equals, into dense rows.
 
-    start: the sums before radix_count's counts.  FIRST: order is still 0, 1, 2 ... and not read.
+    start: the sums before radix_count's counts.  first: 1 where order is still 0, 1, 2 ... and not
+    read.
     """
     key, row, block, begin, digit, mask = block_digits(
         x_ptr, n_cols, n_blocks, shift, flip, shape, x_row_strides, x_col_stride, DESCENDING,
@@ -86,7 +87,7 @@ def radix_move(
     same = (digits[:, :, None] == digits[:, None, :]) & (number[:, None] > number[None, :])[None]
     place += tl.reshape(tl.sum(same.to(tl.int32), axis=2), [BLOCK])
     origin = begin + lane
-    if not FIRST:
-        origin = tl.load(order_ptr + row * n_cols + origin, mask=mask, other=0)
+    moved = tl.load(order_ptr + row * n_cols + origin, mask=mask & (first == 0), other=0)
+    origin = tl.where(first == 0, moved, origin)
     tl.store(key_out_ptr + place, key.to(key_out_ptr.dtype.element_ty), mask=mask)
     tl.store(order_out_ptr + place, origin.to(order_out_ptr.dtype.element_ty), mask=mask)

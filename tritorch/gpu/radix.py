@@ -38,7 +38,7 @@ def sort_rows(
         _C.empty((n_rows, n), key_kind, index), _C.empty((n_rows, n), order_kind, index)
     )  # fmt: skip
     wide = max(reach(x.shape, x.strides), n_rows * n) > INT32_MAX - block
-    keys, order = x, x  # the first pass does not read an order
+    keys, order = x, None
     spare: list[tuple[Array, Array]] = []
     for shift in shifts:
         first = shift == shifts[0]
@@ -57,10 +57,11 @@ def sort_rows(
         scan.sums_before(counts, n_counts)
         target = spare.pop() if spare else fresh()
         kernel("radix", "radix_move")(
-            grid, keys, order, counts, *target, *digit, *layout, FIRST=first, PART=_PART,
-            **constants, num_warps=16,
+            grid, keys, target[1] if order is None else order, counts, *target, *digit,
+            int(first), *layout, PART=_PART, **constants, num_warps=16,
         )  # fmt: skip
-        if not first:
+        if order is not None:
             spare.append((keys, order))
         keys, order = target
+    assert order is not None
     return keys, order
