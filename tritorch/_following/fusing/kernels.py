@@ -379,8 +379,10 @@ def _own(sums: Sequence[tuple[int, str]], which: str) -> list[str]:
     if others:
         lines.append(f"own = {which}")
     for place, (i, programs) in enumerate(others, 1):
-        lines += [f"if own == {place}:", f"    parts, out = sum{i}_ptr, y{i}_ptr"]
-        lines += [f"    programs = {programs}"] * (not programs.isdecimal())
+        lines.append(f"parts = tl.where(own == {place}, sum{i}_ptr, parts)")
+        lines.append(f"out = tl.where(own == {place}, y{i}_ptr, out)")
+        if not programs.isdecimal():
+            lines.append(f"programs = tl.where(own == {place}, {programs}, programs)")
     return lines
 
 
