@@ -63,7 +63,7 @@ def _composed(
     offset: int = 0, p: float = 0.0, dropout: float = 0.0,
 ) -> Tensor:  # fmt: skip
     """seed, offset, p: of a fused call's dropout, which drops the same weights here."""
-    groups = q.shape[-3] // k.shape[-3] if q.ndim > 2 and k.ndim > 2 else 1
+    groups = q.shape[-3] // max(k.shape[-3], 1) if q.ndim > 2 and k.ndim > 2 else 1
     if groups > 1:
         k, v = (x.repeat_interleave(groups, -3) for x in (k, v))
     scores = (q * scale) @ k.transpose(-2, -1)
@@ -235,6 +235,12 @@ def _run_fused(
     batch = broadcast_shapes(lead(q), lead(k), lead(v))
     n = math.prod(batch)
     q_heads = max(heads(q), heads(k)) if not gqa else heads(q)
+
+    if not gqa and heads(k) not in (1, heads(q)) and heads(q) != 1:
+        raise RuntimeError(
+            f"The size of tensor a ({heads(q)}) must match the size of tensor b ({heads(k)}) at "
+            f"non-singleton dimension {q.ndim - 3}"
+        )
 
     def four(x: Tensor, wanted: int) -> Tensor:
         if x.ndim == 4 and tuple(x.shape)[:2] == (*batch, wanted):

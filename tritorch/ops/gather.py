@@ -483,6 +483,12 @@ def _check_source(name: str, input: Tensor, dim: int, vector: Tensor, source: Te
             f"slice shape:  at dimension {dim} and source slice shape: "
             f"{' '.join(map(str, source.shape[1:]))} at dimension 0."
         )
+    if name == "index_copy" and source.ndim != input.ndim and source.ndim and input.ndim:
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must "
+            f"match. Source dimensionality ({source.ndim}), destination dimensionality "
+            f"({input.ndim})"
+        )
     count = source.shape[dim] if source.ndim else 1
     if vector.numel() != count:
         raise (RuntimeError if name == "index_add" else IndexError)(
@@ -492,6 +498,12 @@ def _check_source(name: str, input: Tensor, dim: int, vector: Tensor, source: Te
     if source.ndim > 0 and input.ndim > 0:
         mine = [n for i, n in enumerate(input.shape) if i != dim]
         theirs = [n for i, n in enumerate(source.shape) if i != dim]
+        if mine != theirs and name == "index_copy":
+            raise RuntimeError(
+                "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
+                f"slice shape: {' '.join(map(str, mine))} at dimension {dim} and source slice "
+                f"shape: {' '.join(map(str, theirs))} at dimension 0."
+            )
         if mine != theirs:
             raise RuntimeError(
                 f"source tensor shape must match self tensor shape, excluding the specified "

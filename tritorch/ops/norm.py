@@ -529,7 +529,7 @@ def normalised_by_batch(
         (input, weight, bias, *statistics), (bool(training), float(eps))
     )
     if training and running_mean is not None:
-        n = input.numel() // input.shape[1]
+        n = input.numel() // max(input.shape[1], 1)
         update_running(running_mean, running_var, mean, variance, n, momentum)
     return out, mean, rstd
 

@@ -309,13 +309,14 @@ _transpose = view_operator(
 def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """The dims in another order."""
     dims = one_of("permute", dims, named, "dims")
-    order = tuple(wrap_dim(dim, input.ndim) for dim in sizes(dims))
-    if len(order) != input.ndim:
+    given = sizes(dims)
+    if len(given) != input.ndim:
         raise RuntimeError(
             f"permute(sparse_coo): number of dimensions in the tensor input does not match the "
             f"length of the desired ordering of dimensions i.e. input.dim() = {input.ndim} is not "
-            f"equal to len(dims) = {len(order)}".replace("sparse_coo", "dims")
+            f"equal to len(dims) = {len(given)}"
         )
+    order = tuple(wrap_dim(dim, input.ndim) for dim in given)
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
     return _reordered(input, order)
