@@ -104,3 +104,18 @@ def test_methods_want_sizes():
         refused(TypeError, f"{name}.. missing 1 required positional arguments", getattr(x, name))
     refused(TypeError, "got .int., but expected one of", lambda: torch.randint(3))
     assert torch.zeros(()).shape == x.reshape(()).shape == x.permute(()).shape == ()
+
+
+def test_least_squares_of_less_than_full_rank():
+    whole, b = torch.eye(3), torch.ones(3, 2)
+    alike = torch.arange(1.0, 4.0)[:, None].expand(3, 3)
+    said = "does not have full rank .error code: 2."
+    for a, c in ((alike, b), (alike[:, :2], b), (alike[:, :2].T, b[:2]), (alike[None], b[None])):
+        refused(RuntimeError, f"lstsq: The least .* {said}", lambda a=a, c=c: gels(a, c))
+    refused(RuntimeError, f"lstsq: .Batch element 1.: The least .* {said}",
+            lambda: gels(torch.stack([whole, alike]), torch.stack([b, b])))  # fmt: skip
+    assert torch.equal(gels(whole, b), b)
+
+
+def gels(a, b):
+    return torch.linalg.lstsq(a, b, driver="gels").solution

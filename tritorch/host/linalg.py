@@ -250,6 +250,8 @@ def lstsq(a: Array, b: Array, rcond: float, driver: str) -> tuple[Array, Array, 
     x = None
     if 0 not in (*a.shape, *b.shape) and driver in ("gels", "gelsy"):
         q, r = np.linalg.qr(a if m >= n else _adjoint(a))
+        if driver == "gels":
+            _require_full_rank(r)
         if driver == "gels" or _surely_regular(r, rcond):
             x = _solve(r, _adjoint(q) @ b) if m >= n else q @ _solve(_adjoint(r), b)
             rank = np.full(a.shape[:-2], min(m, n), np.int64)
@@ -271,6 +273,19 @@ def lstsq(a: Array, b: Array, rcond: float, driver: str) -> tuple[Array, Array, 
 
 def _adjoint(x: Array) -> Array:
     return np.swapaxes(x, -1, -2).conj()
+
+
+def _require_full_rank(r: Array) -> None:
+    """Refuses a triangle with a number on its diagonal that is nothing beside the greatest."""
+    sizes = np.abs(np.diagonal(r, 0, -2, -1))
+    nothing = sizes <= np.finfo(sizes.dtype).eps * sizes.max(-1, keepdims=True)
+    if nothing.any():
+        matrix, place = np.argwhere(nothing.reshape(-1, sizes.shape[-1]))[0]
+        where = f"(Batch element {matrix}): " if nothing[..., 0].size > 1 else ""
+        raise LinAlgError(
+            f"torch.linalg.lstsq: {where}The least squares solution could not be computed because "
+            f"the input matrix does not have full rank (error code: {place + 1})."
+        )
 
 
 def _surely_regular(r: Array, rcond: float) -> bool:
