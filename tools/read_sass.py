@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import hashlib
 import json
 import re
 import subprocess
@@ -237,17 +238,24 @@ def chosen() -> list[tuple[str, str]]:
     )
 
 
+def _first(family: str, name: str) -> Any:
+    tests = variants()
+    return next(v for v in tests.VARIANTS[family, name] if tests.is_launched(TARGET, *v))
+
+
 def row(family: str, name: str) -> Figures:
     """The figures of a kernel's first variant."""
-    tests = variants()
-    types, constants = next(
-        v for v in tests.VARIANTS[family, name] if tests.is_launched(TARGET, *v)
-    )
-    return of_compiled(tests.compile_for(TARGET, family, name, types, constants))
+    return of_compiled(variants().compile_for(TARGET, family, name, *_first(family, name)))
 
 
-def _row_of(key: tuple[str, str]) -> tuple[tuple[str, str], Figures]:
-    return key, row(*key)
+def digest(family: str, name: str, variant: Any = None) -> str:
+    """Of all that a Triton makes the machine code from: of what has the same, figures are known."""
+    source, options = variants().source_of(family, name, *(variant or _first(family, name)))
+    return hashlib.sha256(f"{source.hash()} {sorted(options.items())}".encode()).hexdigest()[:16]
+
+
+def _row_of(key: tuple[str, str]) -> tuple[tuple[str, str], dict[str, Any]]:
+    return key, {**row(*key)._asdict(), "of": digest(*key)}
 
 
 def record() -> None:
@@ -261,7 +269,7 @@ def record() -> None:
     with ProcessPoolExecutor(2, get_context("fork")) as pool:
         found = dict(pool.map(_row_of, chosen()))
     known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    known[triton.__version__] = {".".join(key): figures._asdict() for key, figures in found.items()}
+    known[triton.__version__] = {".".join(key): figures for key, figures in found.items()}
     lines = [f' "{version}": {{\n' + ",\n".join(
         f'  "{name}": {json.dumps(row)}' for name, row in sorted(rows.items())
     ) + "\n }" for version, rows in sorted(known.items())]  # fmt: skip
@@ -282,7 +290,9 @@ def page(rows: dict[str, dict[str, Any]], version: str) -> str:
         "| " + " | ".join(head.split()) + " |", "|---" + "|--:" * 10 + "|",
     ]  # fmt: skip
     for name, values in sorted(rows.items()):
-        text.append(f"| {name} | " + " | ".join(f"{v:,}" for v in values.values()) + " |")
+        text.append(
+            f"| {name} | " + " | ".join(f"{values[column]:,}" for column in Figures._fields) + " |"
+        )
     return "\n".join(text) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,11 +23,23 @@ def wrap_dim(dim: Any, ndim: int, *, allow_scalar: bool = True) -> int:
     )
 
 
+def is_number(value: Any) -> bool:
+    """Whether something stands for one number: a tensor without dims does."""
+    return not isinstance(value, Iterable) or getattr(value, "ndim", None) == 0
+
+
+def several(value: Any, n: int) -> tuple[int, ...] | None:
+    """n times a number; None of what is no number but a sequence."""
+    if not is_number(value):
+        return None
+    return (value if isinstance(value, int) else operator.index(value),) * n
+
+
 def wrap_dims(dims: Any, ndim: int, *, empty_is_all: bool = True) -> tuple[int, ...]:
     """Sorted dims counted from the front; None (and, if so asked, none) means all."""
     if dims is None:
         return tuple(range(ndim))
-    if isinstance(dims, (int,)) or not isinstance(dims, Iterable):
+    if isinstance(dims, int) or is_number(dims):
         return (wrap_dim(dims, ndim),)
     wrapped = [wrap_dim(dim, ndim) for dim in dims]
     if not wrapped and empty_is_all:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core import defaults
+from tritorch.core.dims import several
 from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
@@ -112,9 +113,7 @@ _weight: Operator = Operator(
 
 
 def _tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
-    if isinstance(value, int):
-        return (value,) * n
-    values = tuple(int(v) for v in value)
+    values = several(value, n) or tuple(int(v) for v in value)
     if len(values) == 1:
         return values * n
     if len(values) != n:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core.dims import wrap_dim, wrap_dims
+from tritorch.core.dims import several, wrap_dim, wrap_dims
 from tritorch.core.layout import contiguous_format
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
@@ -320,8 +320,8 @@ _roll_flat = Operator(
 @public()
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements shifted along dims, around the end."""
-    shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
-    dims = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
+    shifts = several(shifts, 1) or tuple(shifts)
+    dims = () if dims is None else several(dims, 1) or tuple(dims)
     if not shifts:
         raise RuntimeError("`shifts` required")
     if not dims:

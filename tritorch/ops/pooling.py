@@ -6,7 +6,7 @@ import functools
 import math
 from typing import Any
 
-from tritorch.core.dims import wrap_dim
+from tritorch.core.dims import several, wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented
@@ -152,7 +152,7 @@ def _pick(g: Tensor, indices: Tensor) -> Tensor:
 
 
 def _tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
-    values = (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
+    values = several(value, n) or tuple(int(v) for v in value)
     if any(abs(v) > 0x7FFFFFFF for v in values):
         raise RuntimeError("value cannot be converted to type int without overflow")
     if len(values) == 1:
@@ -351,7 +351,7 @@ def _make_avg(n: int) -> None:
 
 
 def _sizes(name: str, size: Any, x: Tensor, n: int) -> tuple[int, ...]:
-    given = (size,) * n if isinstance(size, int) or size is None else tuple(size)
+    given = (size,) * n if size is None else several(size, n) or tuple(size)
     if len(given) == 1:
         given *= n
     if len(given) != n:
