@@ -119,3 +119,18 @@ def test_least_squares_of_less_than_full_rank():
 
 def gels(a, b):
     return torch.linalg.lstsq(a, b, driver="gels").solution
+
+
+def test_tensors_without_dims_are_numbers():
+    one, two, x = torch.tensor(1), torch.tensor(2), torch.arange(1.0, 13.0).reshape(1, 3, 4)
+    for name in ("sum", "prod", "std", "mean", "amax", "logsumexp", "squeeze", "flip"):
+        dim = torch.tensor(0) if name == "squeeze" else one
+        assert torch.equal(getattr(x, name)(dim), getattr(x, name)(int(dim))), name
+    assert torch.equal(x.roll(one, two), x.roll(1, 2))
+    assert torch.equal(F.normalize(x, dim=one), F.normalize(x, dim=1))
+    for name in ("avg_pool1d", "max_pool1d", "adaptive_avg_pool1d"):
+        assert torch.equal(getattr(F, name)(x, two), getattr(F, name)(x, 2)), name
+    w = torch.ones(2, 3, 2)
+    assert torch.equal(F.conv1d(x, w, stride=two, padding=one), F.conv1d(x, w, None, 2, 1))
+    for call in (lambda: F.avg_pool1d(x, 1.5), lambda: x.roll(1.5, 0), lambda: x.sum(1.5)):
+        refused(TypeError, "float", call)
