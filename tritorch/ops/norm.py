@@ -599,9 +599,7 @@ def instance_norm(
     training = use_input_stats or running_mean is None
     if training:
         _require_several_values((1, *input.shape[2:]), flat.shape)
-    out = normalised_by_batch(
-        flat, mean, var, tile(weight), tile(bias), training, momentum, eps
-    )[0]
+    out = normalised_by_batch(flat, mean, var, tile(weight), tile(bias), training, momentum, eps)[0]
     if use_input_stats and running_mean is not None:
         assert mean is not None and var is not None
         with no_grad():
