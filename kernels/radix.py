@@ -3,9 +3,13 @@
 # Note [Radix passes]
 A pass counts how often each of 256 digits stands in each block of a row (`radix_count`); sums over
 all counts before, by row, digit and block, are where each block's keys of a digit go; `radix_move`
-takes them there.  In a block, a key goes behind the keys of its digit in earlier parts, which are
-counted, and in its own, which are compared with it.  A network that sorts the block first would
-store runs of neighbours, and takes five times as long to compile.
+takes them there.  One warp goes through a block, 32 keys at a time: a key goes behind those of its
+digit that went before, which are counted, and those beside it, which are compared.  Nobody waits
+for other warps, of which many fit a multiprocessor.
+
+A network that sorts the block first would store runs of neighbours, and takes five times as long to
+compile; counts of all parts of a block at once spill in Triton 3.6, whose histograms take a
+register of a warp for 32 bins.
 """
 
 import triton
@@ -16,24 +20,29 @@ from .sorting import ordered
 
 
 @triton.jit
-def block_digits(
-    keys, n_cols, n_blocks, shift, flip, shape, x_row_strides, x_col_stride,
-    DESCENDING: tl.constexpr, NDIM: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
+def row_of_block(
+    keys, n_blocks, shape, key_row_strides, NDIM: tl.constexpr, WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A block's keys, its row, its number and its beginning in the row, the keys' digits, and which
-    of them exist."""
+    """Where this program's row lies, its number, which block of it is the program's, and where
+    that begins."""
     row = tl.program_id(0) // n_blocks
     block = tl.program_id(0) % n_blocks
     begin = block * BLOCK
     if WIDE:
         row = row.to(tl.int64)
         begin = begin.to(tl.int64)
-    key_row = keys + strided(row, shape, x_row_strides, NDIM)
-    mask = tl.arange(0, BLOCK) < n_cols - begin
-    x = tl.load(key_row + (begin + tl.arange(0, BLOCK)) * x_col_stride, mask=mask, other=0)
-    key = ordered(x, DESCENDING)
-    digit = ((key >> shift) & 255).to(tl.int32) ^ flip
-    return key, row, block, begin, digit, mask
+    return keys + strided(row, shape, key_row_strides, NDIM), row, block, begin
+
+
+@triton.jit
+def digits_of(
+    row_keys, col, n_cols, col_stride, shift, flip, DESCENDING: tl.constexpr
+):  # fmt: skip
+    """The keys of some columns, their digits, and which exist."""
+    mask = col < n_cols
+    key = ordered(tl.load(row_keys + col * col_stride, mask=mask, other=0), DESCENDING)
+    return key, ((key >> shift) & 255).to(tl.int32) ^ flip, mask
 
 
 @triton.jit(do_not_specialize=["shift", "flip"])
@@ -45,10 +54,9 @@ def radix_count(
 
     A digit is 8 bits of a key, from bit `shift`; flip: 128 where they hold the key's sign.
     """
-    _, row, block, _, digit, mask = block_digits(
-        x_ptr, n_cols, n_blocks, shift, flip, shape, x_row_strides, x_col_stride, DESCENDING,
-        NDIM, WIDE, BLOCK,
-    )  # fmt: skip
+    keys, row, block, begin = row_of_block(x_ptr, n_blocks, shape, x_row_strides, NDIM, WIDE, BLOCK)
+    col = begin + tl.arange(0, BLOCK)
+    _, digit, mask = digits_of(keys, col, n_cols, x_col_stride, shift, flip, DESCENDING)
     at = (row * 256 + tl.arange(0, 256)).to(tl.int64) * n_blocks + block
     tl.store(count_ptr + at, tl.histogram(digit, 256, mask).to(tl.int64))
 
@@ -65,29 +73,20 @@ def radix_move(
     start: the sums before radix_count's counts.  first: 1 where order is still 0, 1, 2 ... and not
     read.
     """
-    key, row, block, begin, digit, mask = block_digits(
-        x_ptr, n_cols, n_blocks, shift, flip, shape, x_row_strides, x_col_stride, DESCENDING,
-        NDIM, WIDE, BLOCK,
-    )  # fmt: skip
-    lane = tl.arange(0, BLOCK)
+    keys, row, block, begin = row_of_block(x_ptr, n_blocks, shape, x_row_strides, NDIM, WIDE, BLOCK)
     at = start_ptr + (row * 256 + tl.arange(0, 256)).to(tl.int64) * n_blocks + block
     start = tl.load(at)
     if not WIDE:
         start = start.to(tl.int32)
-    place = tl.gather(start, digit, 0)
-    # How many keys of the digit stand in earlier parts, of PART keys each.
-    N_PARTS: tl.constexpr = BLOCK // PART
-    cell = lane // PART * 256 + digit
-    count = tl.reshape(tl.histogram(cell, N_PARTS * 256, mask), [N_PARTS, 256])
-    earlier = tl.cumsum(count, axis=0) - count
-    place += tl.gather(tl.reshape(earlier, [N_PARTS * 256]), cell, 0)
-    # How many earlier keys of the part have it.
-    digits = tl.reshape(digit, [N_PARTS, PART])
     number = tl.arange(0, PART)
-    same = (digits[:, :, None] == digits[:, None, :]) & (number[:, None] > number[None, :])[None]
-    place += tl.reshape(tl.sum(same.to(tl.int32), axis=2), [BLOCK])
-    origin = begin + lane
-    moved = tl.load(order_ptr + row * n_cols + origin, mask=mask & (first == 0), other=0)
-    origin = tl.where(first == 0, moved, origin)
-    tl.store(key_out_ptr + place, key.to(key_out_ptr.dtype.element_ty), mask=mask)
-    tl.store(order_out_ptr + place, origin.to(order_out_ptr.dtype.element_ty), mask=mask)
+    for _ in range(0, BLOCK, PART):
+        col = begin + number
+        key, digit, mask = digits_of(keys, col, n_cols, x_col_stride, shift, flip, DESCENDING)
+        same = (digit[:, None] == digit[None, :]) & (number[:, None] > number[None, :])
+        place = tl.gather(start, digit, 0) + tl.sum(same.to(tl.int32), axis=1)
+        moved = tl.load(order_ptr + row * n_cols + col, mask=mask & (first == 0), other=0)
+        origin = tl.where(first == 0, moved, col)
+        tl.store(key_out_ptr + place, key.to(key_out_ptr.dtype.element_ty), mask=mask)
+        tl.store(order_out_ptr + place, origin.to(order_out_ptr.dtype.element_ty), mask=mask)
+        start += tl.histogram(digit, 256, mask)
+        begin += PART

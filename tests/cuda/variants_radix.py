@@ -8,10 +8,10 @@ MOVE = {"start_ptr": "*i64", "shift": "i32", "flip": "i32", "first": "i32"}
 
 
 def _variants(kind, keys, order, first, size="i32", wide=False):
-    constants = {"DESCENDING": first, "NDIM": 1, "WIDE": wide, "BLOCK": 1024, "num_warps": 8}
+    constants = {"DESCENDING": first, "NDIM": 1, "WIDE": wide, "BLOCK": 1024, "num_warps": 4}
     types = {"x_ptr": f"*{kind}", "x_row_strides": (size,), "shape": (size,)}
     count = variant("radix_count", constants, size, 1, radix, **types, **COUNT)
-    constants = constants | {"PART": 16, "num_warps": 16}
+    constants = constants | {"PART": 32, "num_warps": 1}
     move = variant(
         "radix_move", constants, size, 1, radix, **types, **MOVE, order_ptr=f"*{order}",
         key_out_ptr=f"*{keys}", order_out_ptr=f"*{order}",

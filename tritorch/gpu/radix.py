@@ -12,7 +12,8 @@ from tritorch.gpu.layout import INT32_MAX, reach
 
 Array = _C.Array
 
-_BLOCK, _PART = 1024, 16  # keys of a program, and of what compares each with each
+_PART = 32  # keys that a warp compares with each other
+_FEW = 2**17  # keys that are not enough for programs of many
 _SIGNIFICANT = {"float16": 19, "bfloat16": 16}  # high bits, of their order as float32
 
 
@@ -30,7 +31,7 @@ def sort_rows(
     """Keys (kernels/sorting.py, `ordered`) in order and where each was, along the last dim, as
     (rows, n).  shifts, signed: the digits, see `passes`."""
     n, n_rows, index = x.shape[-1], math.prod(x.shape[:-1]), x.device_index
-    block = min(max(1 << (n - 1).bit_length(), 256), _BLOCK)
+    block = 256 if n_rows * n <= _FEW else 1024
     n_blocks = -(-n // block)
     n_counts = n_rows * 256 * n_blocks
     counts = _C.empty((n_counts + 1,), int64, index)
@@ -52,13 +53,13 @@ def sort_rows(
         }  # fmt: skip
         grid = (n_rows * n_blocks,)
         kernel("radix", "radix_count")(
-            grid, keys, counts, *digit, *layout, **constants, num_warps=8
+            grid, keys, counts, *digit, *layout, **constants, num_warps=4
         )
         scan.sums_before(counts, n_counts)
         target = spare.pop() if spare else fresh()
         kernel("radix", "radix_move")(
             grid, keys, target[1] if order is None else order, counts, *target, *digit,
-            int(first), *layout, PART=_PART, **constants, num_warps=16,
+            int(first), *layout, PART=_PART, **constants, num_warps=1,
         )  # fmt: skip
         if order is not None:
             spare.append((keys, order))
