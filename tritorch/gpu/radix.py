@@ -21,7 +21,7 @@ def passes(kind: dtype) -> tuple[list[int], bool]:
     """The first bit of each digit of a dtype's keys, and whether the last digit holds a sign."""
     if kind.name in _SIGNIFICANT:
         return list(range(32 - _SIGNIFICANT[kind.name], 32, 8)), True
-    signed = kind.itemsize > 2 or kind.name in ("int8", "int16")
+    signed = kind.itemsize > 2 or kind.is_signed  # keys of 32 and 64 bits always are
     return list(range(0, kind.itemsize * 8, 8)), signed
 
 

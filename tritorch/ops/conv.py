@@ -25,6 +25,15 @@ def convolution_result(
     output_padding: Any, groups: int,
 ) -> MetaArray:  # fmt: skip
     """The result of a convolution, or of its transpose."""
+    spatial = _spatial(x, w, stride, padding, dilation, transposed, output_padding)
+    shape = (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *spatial)
+    return x.new(shape)
+
+
+def _spatial(
+    x: Any, w: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any
+) -> list[Any]:
+    """The sizes of a result behind its channels."""
     spatial = []
     for i, n in enumerate(x.shape[2:]):
         reach = dilation[i] * (w.shape[2 + i] - 1)
@@ -32,8 +41,7 @@ def convolution_result(
             spatial.append((n - 1) * stride[i] - 2 * padding[i] + reach + output_padding[i] + 1)
         else:
             spatial.append((n + 2 * padding[i] - reach - 1) // stride[i] + 1)
-    shape = (x.shape[0], w.shape[1] * groups if transposed else w.shape[0], *spatial)
-    return x.new(shape)
+    return spatial
 
 
 # The three kernels of convolution: forward, input's gradient, weight's gradient.  Each is linear in
@@ -215,8 +223,7 @@ def _check(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: An
             f"{[*x.shape[:2], *flat, *x.shape[2:]]}"
         )
     if transposed:
-        places = zip(x.shape[2:], w.shape[2:], stride, padding, dilation, output_padding)
-        out = [(m - 1) * s - 2 * p + d * (k - 1) + o + 1 for m, k, s, p, d, o in places]
+        out = _spatial(x, w, stride, padding, dilation, True, output_padding)
         if any(m < 1 for m in out):
             shown = [" x ".join(map(str, [*flat, *sides])) for sides in (x.shape[2:], out)]
             raise RuntimeError(
