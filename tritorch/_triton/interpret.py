@@ -33,7 +33,7 @@ from triton.runtime.cache import get_cache_manager, triton_key
 from triton.runtime.jit import JITFunction
 
 import tritorch
-from tritorch import _C
+from tritorch import _C, kernels
 from tritorch._triton import device_functions, ir, translate, writer
 from tritorch._triton.driver import make_launcher
 from tritorch._triton.trace import Work
@@ -110,14 +110,17 @@ def _representation(work: Work) -> str:
     target = driver.active.get_current_target()
     backend = make_backend(target)
     source = ASTSource(work.function, work.signature, work.constants, {})
-    where = work.function.fn.__code__.co_filename  # the text names it; the hash knows lines only
-    key = f"whole-{triton_key()}-{source.hash()}-{work.options.hash()}-{target}-{where}"
+    # The text names source files by their paths; the hash knows their lines only.  Folders are kept
+    # by name, so that another checkout finds what this one kept.
+    file = pathlib.Path(work.function.fn.__code__.co_filename)
+    folders = {str(pathlib.Path(kernels.__file__).parent): "@kernels", str(file.parent): "@file"}
+    key = f"portable-{triton_key()}-{source.hash()}-{work.options.hash()}-{target}-{file.name}"
     kept = get_cache_manager(hashlib.sha256(key.encode()).hexdigest())
     name = f"{work.function.__name__}.simulated"
     path = kept.get_file(name)
     if path is not None:
         with contextlib.suppress(OSError):
-            return pathlib.Path(path).read_text()
+            return _replaced(pathlib.Path(path).read_text(), {n: f for f, n in folders.items()})
     context = triton_ir.context()
     triton_ir.load_dialects(context)
     backend.load_dialects(context)
@@ -143,7 +146,14 @@ def _representation(work: Work) -> str:
         manager.run(module)
     text = str(module)
     with contextlib.suppress(OSError):
-        kept.put(text, name, binary=False)
+        kept.put(_replaced(text, folders), name, binary=False)
+    return text
+
+
+def _replaced(text: str, names: dict[str, str]) -> str:
+    """The text of a representation, in which locations' folders have other names."""
+    for old, new in names.items():
+        text = text.replace(f'"{old}{os.sep}', f'"{new}{os.sep}')
     return text
 
 
