@@ -173,6 +173,7 @@ def order_of_swaps(pivots_ptr, order_ptr, n_pivots, n_rows, BLOCK: tl.constexpr)
     tl.debug_barrier()
     for j in range(n_pivots):
         pivot = tl.load(pivots + j) - 1
+        pivot = tl.minimum(tl.maximum(pivot, 0), n_rows - 1)  # a wrong one reads no other memory
         here = tl.load(order + j)
         there = tl.load(order + pivot)
         tl.store(order + j, there)

@@ -161,6 +161,12 @@ def below(
 
 
 @triton.jit
+def row_of(pivot, n):
+    """The row that a pivot names; one that names none reads no other memory."""
+    return tl.minimum(tl.maximum(tl.abs(pivot) - 1, 0), n - 1)
+
+
+@triton.jit
 def ldl_solve(
     a_ptr, pivots_ptr, b_ptr, n, n_cols, HERMITIAN: tl.constexpr, PAIR: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr,
@@ -176,7 +182,7 @@ def ldl_solve(
         pivot = tl.load(pivots + k).to(tl.int32)
         two = (pivot < 0) & (k + 1 < n)
         last = tl.where(two, k + 1, k)
-        swap_rows(b, last, tl.abs(pivot) - 1, n_cols, col, mask, PAIR)
+        swap_rows(b, last, row_of(pivot, n), n_cols, col, mask, PAIR)
         tl.debug_barrier()
         x0 = of.load(b, k.to(tl.int64) * n_cols + col, mask, PAIR)
         x1 = of.load(b, last.to(tl.int64) * n_cols + col, mask, PAIR)
@@ -216,6 +222,6 @@ def ldl_solve(
         of.store(b, k.to(tl.int64) * n_cols + col, of.minus(x, one), mask)
         of.store(b, first.to(tl.int64) * n_cols + col, of.minus(y, other), mask & (first < k))
         tl.debug_barrier()
-        swap_rows(b, k, tl.abs(pivot) - 1, n_cols, col, mask, PAIR)
+        swap_rows(b, k, row_of(pivot, n), n_cols, col, mask, PAIR)
         tl.debug_barrier()
         k = first - 1

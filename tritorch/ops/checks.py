@@ -269,9 +269,7 @@ def shape_error(shape: Sequence[int], broadcast: Sequence[int]) -> RuntimeError:
 
 def any_true(condition: Tensor) -> bool:
     """Whether a condition holds anywhere; nowhere in what has no memory."""
-    array = condition._array
-    while type(array) is BatchedArray:
-        array = array.array
+    array = _unbatched(condition._array)
     return type(array) is not MetaArray and bool(_C.wrap(array).any())
 
 
@@ -288,25 +286,77 @@ class ValueCheck:
     is_view: ClassVar[bool] = False
 
 
-LOOKING: dict[str, Callable[..., Any]] = {}  # functions that look at values, by their names
+# # Note [Looks at values]
+# A function that raises because of values does so in one of two ways, and a compiled program does
+# the same as eager code in both.
+# - `values(check, tensors, ...)` calls a check that is registered by `looks_at_values`.  Programs
+#   call it again each time, in its place among the other calls.
+# - A backend function raises while it computes (integer division by zero).  Programs call that
+#   function, or one that looks too.
+# Code that reads values to decide what to do next reads them by `host_values`: a segment that is
+# recorded meanwhile gets no program, and its calls are made each time.
+# tests/compile/test_value_checks.py holds that no other way is in use.
 
 
-def looks_at_values(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator: the function is what `values` or `refuse_where` is given, so that files of plans
-    may name it."""
+class _Look:
+    """Stands for a record where code reads values and decides by them."""
+
+    name, kind, is_view, settles = "values", "internal", False, True
+
+
+_LOOK = _Look()
+LOOKING: dict[str, Callable[..., Any]] = {}  # checks of values, by their names
+_CPU_ONLY: set[Callable[..., Any]] = set()  # those that a GPU's tensors need not pass
+
+
+def looks_at_values(
+    function: Callable[..., Any] | None = None, *, cpu_only: bool = False
+) -> Callable[..., Any]:
+    """Registers a check for `values` or `refuse_where`, under its name in files of plans.
+
+    cpu_only: tensors of a GPU are not checked: a kernel looks at them, or nobody waits for them."""
+    if function is None:
+        return functools.partial(looks_at_values, cpu_only=cpu_only)
     LOOKING[f"{function.__module__}.{function.__name__}"] = function
+    if cpu_only:
+        _CPU_ONLY.add(function)
     return function
 
 
 def values(function: Callable[..., None], tensors: Sequence[Tensor], *params: Any) -> None:
-    """function(*arrays, *params), which raises where what lies in memory is no valid argument.
+    """Calls function(*arrays, *params), a check that raises where values are no valid arguments.
 
-    A compiled program makes it again (tritorch/_following); without values, nobody can."""
+    Compiled programs call it again.  Nothing is checked on the meta device."""
+    if function in _CPU_ONLY and tensors[0].is_cuda:
+        return
     if watching and entered.note is not None:
         entered.note("check", ValueCheck(function), tensors, params, ())
-    arrays = [x._array for x in tensors]
-    if all(type(array) is not MetaArray for array in arrays):
-        function(*arrays, *params)
+    arrays = [_unbatched(x._array) for x in tensors]
+    for array in arrays:
+        if type(array) is MetaArray:
+            return
+    function(*arrays, *params)
+
+
+def host_values(x: Tensor) -> Any:
+    """The values of a tensor as an ndarray, for code that decides by them: Note [Looks at values].
+
+    Under vmap those of all examples; none of a tensor without memory."""
+    if watching and entered.note is not None:
+        entered.note("look", _LOOK, (x,), (), ())
+    array = _unbatched(x._array)
+    return np.empty(0) if type(array) is MetaArray else on_host(array)
+
+
+def on_host(array: Any) -> Any:
+    """An array's values as an ndarray: a copy if they are on a GPU."""
+    return array.numpy() if type(array) is _C.Array else np.asarray(array)
+
+
+def _unbatched(array: Any) -> Any:
+    while type(array) is BatchedArray:
+        array = array.array
+    return array
 
 
 def refuse_where(

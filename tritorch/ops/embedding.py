@@ -12,6 +12,7 @@ from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.meta import MetaArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops import checks
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator, laid_out, ndarray
@@ -84,10 +85,14 @@ def _gather_rows(g: Tensor, indices: Tensor, padding: int) -> Tensor:
 
 
 def _check_indices(indices: Tensor, rows: int) -> None:
-    array = indices._array
-    if not rows and array.size:
+    if not rows and indices.numel():
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
-    if type(array) is ndarray and backend("cpu", "indexing").outside(array, rows) is not None:
+    checks.values(_require_rows, (indices,), rows)
+
+
+@checks.looks_at_values(cpu_only=True)
+def _require_rows(indices: Any, rows: int) -> None:
+    if backend("cpu", "indexing").outside(indices, rows) is not None:
         raise IndexError("index out of range in self")
 
 
@@ -452,18 +457,23 @@ def _check_bags(
             raise RuntimeError(
                 f"embedding_bag: {weights.numel()} per_sample_weights for {indices.numel()} indices"
             )
-    if type(offsets._array) is ndarray and offsets.numel():
-        first, last = int(offsets[0]), int(offsets[-1])
-        if first != 0:
-            raise RuntimeError(
-                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
-                f"from position 0. However, got {first}"
-            )
-        if last > indices.shape[0]:
-            raise RuntimeError(
-                f"offsets[-1] can not be greater than input's length {indices.shape[0]} but got "
-                f"offsets[-1] of {last}"
-            )
+    if offsets.numel():
+        checks.values(_require_bags, (offsets,), indices.shape[0])
+
+
+@checks.looks_at_values(cpu_only=True)
+def _require_bags(offsets: Any, count: int) -> None:
+    first, last = int(offsets[0]), int(offsets[-1])
+    if first != 0:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
+            f"from position 0. However, got {first}"
+        )
+    if last > count:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of "
+            f"{last}"
+        )
 
 
 def _public_embedding_bag(

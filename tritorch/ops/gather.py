@@ -376,54 +376,59 @@ def scatter_reduce(
 
 
 def _vector_index(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[int, Tensor]:
+    """The dim and the vector of indices into it, both checked."""
     require_tensor(index, name, "index", 3)
     dim = wrap_dim(dim, input.ndim)
-    try:
-        array, x = index._a, input._a
-        if type(array) is ndarray is type(x) and array.ndim == 1 and array.dtype is INT64:
-            if backend("cpu", "indexing").outside(array, x.shape[dim]) is None:
-                return dim, index
-    except (AttributeError, IndexError):
-        pass
+    array, x = getattr(index, "_a", None), getattr(input, "_a", None)
+    if type(array) is ndarray is type(x) and array.ndim == 1 and array.dtype is INT64:
+        if x.ndim and backend("cpu", "indexing").outside(array, x.shape[dim]) is None:
+            return dim, index
+    return dim, _checked_vector(name, input, dim, index)
+
+
+def _checked_vector(name: str, input: Tensor, dim: int, index: Tensor) -> Tensor:
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
     if index.dtype not in (int32, int64):
         raise _wrong_type(name, index)
     vector = _at_least_1d(index if index.dtype is int64 else index.to(int64))
-    array = vector._array
-    size = input.shape[dim] if input.ndim else 1
-    if not size and vector.numel() and input.ndim > 1 and name != "index_fill":
+    size, count = (input.shape[dim] if input.ndim else 1), vector.numel()
+    if not size and count and input.ndim > 1 and name != "index_fill":
         raise RuntimeError(f"{name}(): self indexing axis dim should be positive")
-    if type(array) is ndarray:
-        bad = backend("cpu", "indexing").outside(array, size)
-        if bad is not None:
-            _say_outside(name, input, dim, vector.numel(), bad)
-            vector = vector * 0  # of a tensor of nothing: PyTorch looks at none of them
-    return dim, vector
+    if name != "index_select" and not vector.is_cuda:
+        sizes = [count if i == dim else n for i, n in enumerate(input.shape)]
+        if 0 in sizes:  # PyTorch looks at no index into a tensor of nothing
+            return vector * 0
+        if not size and name != "index_add":
+            raise _no_storage(input, dim, sizes)
+    checks.values(_require_inside, (vector,), name, dim, size, input.ndim, bool(input.numel()))
+    return vector
 
 
-def _say_outside(name: str, input: Tensor, dim: int, count: int, bad: int) -> None:
-    """Raises what PyTorch says of one bad index of count, where it looks at indices at all."""
-    size = input.shape[dim] if input.ndim else 1
-    if name == "index_select":
-        if input.numel() or not size:
-            raise IndexError("index out of range in self")
-        raise RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
-    sizes = [count if i == dim else n for i, n in enumerate(input.shape)]
-    if 0 in sizes:
+def _no_storage(input: Tensor, dim: int, sizes: list[int]) -> RuntimeError:
+    """PyTorch's error for slices at indices of an empty dim."""
+    strides = [0 if i == dim else step for i, step in enumerate(input.stride())]
+    last = sum((n - 1) * step for n, step in zip(sizes, strides)) + 1
+    return RuntimeError(
+        f"setStorage: sizes {sizes}, strides {strides}, storage offset 0, and itemsize "
+        f"{input.dtype.itemsize} requiring a storage size of {last * input.dtype.itemsize} are "
+        f"out of bounds for storage of size 0"
+    )
+
+
+@checks.looks_at_values(cpu_only=True)
+def _require_inside(
+    indices: Any, name: str, dim: int, size: int, ndim: int, has_elements: bool
+) -> None:
+    bad = backend("cpu", "indexing").outside(indices, size)
+    if bad is None:
         return
-    if not size and name != "index_add":
-        strides = [0 if i == dim else step for i, step in enumerate(input.stride())]
-        last = sum((n - 1) * step for n, step in zip(sizes, strides)) + 1
-        raise RuntimeError(
-            f"setStorage: sizes {sizes}, strides {strides}, storage offset 0, and itemsize "
-            f"{input.dtype.itemsize} requiring a storage size of {last * input.dtype.itemsize} are "
-            f"out of bounds for storage of size 0"
-        )
-    if name == "index_add":
-        if input.ndim > 1:
-            raise RuntimeError(f"index {bad} is out of bounds for dimension 0 with size {size}")
+    if name == "index_select" and size and not has_elements:
+        raise RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
+    if name == "index_select" or (name == "index_add" and ndim <= 1):
         raise IndexError("index out of range in self")
+    if name == "index_add":
+        raise RuntimeError(f"index {bad} is out of bounds for dimension 0 with size {size}")
     who = "" if name == "index_fill" else f"{name}_(): "
     raise IndexError(f"{who}index {bad} is out of bounds for dimension {dim} with size {size}")
 
@@ -801,9 +806,14 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         )
     shape = broadcast_shapes(input.shape, mask.shape)
     x, m = _at_least_1d(expand(input, shape)), _at_least_1d(expand(mask, shape))
-    if type(m._array) is ndarray and int(m._array.sum()) > source.numel():
+    checks.values(_require_enough, (m,), source.numel())
+    return _shaped(_masked_scatter.call((x, m, source)), shape)
+
+
+@checks.looks_at_values(cpu_only=True)
+def _require_enough(mask: Any, count: int) -> None:
+    if int(mask.sum()) > count:
         raise RuntimeError(
             "masked_scatter: expected self and source to have the same number of elements as the "
             "mask has ones"
         )
-    return _shaped(_masked_scatter.call((x, m, source)), shape)

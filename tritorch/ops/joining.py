@@ -17,7 +17,7 @@ from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.symbolic import SymInt, expect, known
 from tritorch.core.tensor import Tensor
 from tritorch.host import shaping
-from tritorch.ops.checks import one_of
+from tritorch.ops.checks import host_values, looks_at_values, one_of, values
 from tritorch.ops.parts import narrow
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_with
@@ -455,16 +455,21 @@ def repeat_interleave(
 
 def _repeated(counts: Tensor, total: int | None) -> Tensor:
     """0 counts[0] times, 1 counts[1] times, ..."""
-    array = counts._array
-    if type(array) is np.ndarray:
-        if array.size and array.min() < 0:
-            raise RuntimeError("repeats can not be negative")
+    values(_require_counts, (counts,))
+    if type(counts._array) is np.ndarray:
+        array = host_values(counts)
         return _C.wrap(np.repeat(np.arange(array.size), array))
     ends = counts.cumsum(0)
     if total is None:
         total = int(ends[-1].item()) if ends.numel() else 0
     positions = PUBLIC["arange"](total, device=counts.device)
     return PUBLIC["searchsorted"](ends, positions, right=True)
+
+
+@looks_at_values(cpu_only=True)
+def _require_counts(counts: Any) -> None:
+    if counts.size and counts.min() < 0:
+        raise RuntimeError("repeats can not be negative")
 
 
 PUBLIC["repeat_interleave"] = repeat_interleave

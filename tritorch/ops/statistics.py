@@ -221,6 +221,10 @@ def _require_levels(array: Any) -> None:
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
 
 
+def _has_nan(x: Tensor) -> bool:
+    return bool(np.isnan(x._array).any())
+
+
 def _quantile(
     input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
 ) -> Tensor:
@@ -241,7 +245,7 @@ def _quantile(
     checks.values(_require_levels, (q,))
     levels = q.reshape(-1)
     x = input.reshape(-1) if wrapped is None or not input.ndim else input.movedim(wrapped, -1)
-    if on_cpu and not (ignore_nan and np.isnan(x._array).any()):
+    if on_cpu and not (ignore_nan and _has_nan(x)):
         ranks = levels * (x.shape[-1] - 1)
         low, high = _by_selection(x, ranks.detach(), interpolation)
         weight = ranks - ranks.detach().floor()

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from tritorch.core.batched import BatchedArray
-from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import AUTOCAST, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.host.linalg import LinAlgError, element
-from tritorch.ops.checks import broadcast_shapes, require_tensor
+from tritorch.ops.checks import (
+    broadcast_shapes,
+    looks_at_values,
+    on_host,
+    require_tensor,
+    values,
+)
 from tritorch.ops.record.backends import composed_backend
-from tritorch.ops.record.operator import Array, Operator
+from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import with_out
 from tritorch.ops.reduction import named_results
 
@@ -144,27 +146,17 @@ def eye_like(x: Tensor, n: int | None = None) -> Tensor:
 # ---- errors --------------------------------------------------------------------------------------
 
 
-def on_host(x: Tensor) -> Any:
-    """The values; of all examples, inside vmap; none of what has no memory."""
-    array: Any = x._array
-    while type(array) is BatchedArray:
-        array = array.array
-    if type(array) is MetaArray:
-        return np.empty(0)
-    return array.numpy() if type(array) is Array else np.asarray(array)
-
-
-def checkable(x: Tensor) -> Any:
-    """The values that a check asks for; none of a GPU's, for which PyTorch does not wait."""
-    return np.empty(0) if x.is_cuda else on_host(x)
-
-
 def check_info(name: str, info: Tensor, text: str, error: type = LinAlgError) -> None:
     """Raises for the first matrix whose info is not 0; text may name {info}."""
-    values = on_host(info)
-    if values.any():
-        first = values.ravel()[(values != 0).argmax()]
-        raise error(f"{name}: {element(values != 0)}{text.format(info=abs(int(first)))}")
+    values(_require_no_info, (info,), name, text, error)
+
+
+@looks_at_values
+def _require_no_info(info: Any, name: str, text: str, error: type) -> None:
+    found = on_host(info)
+    if found.any():
+        first = found.ravel()[(found != 0).argmax()]
+        raise error(f"{name}: {element(found != 0)}{text.format(info=abs(int(first)))}")
 
 
 SINGULAR_INVERSE = (
@@ -180,7 +172,12 @@ NOT_POSITIVE = (
 
 def require_phase_free(name: str, imaginary: Tensor) -> None:
     """Refuses gradients of what depends on the phase of complex eigenvectors."""
-    if (abs(on_host(imaginary.detach())) > 1e-2).any():
+    values(_require_no_phase, (imaginary.detach(),), name)
+
+
+@looks_at_values
+def _require_no_phase(imaginary: Any, name: str) -> None:
+    if (abs(on_host(imaginary)) > 1e-2).any():
         raise RuntimeError(
             f"{name}: The singular vectors in the complex case are specified up to multiplication "
             f"by e^{{i phi}}. The specified loss function depends on this phase term, making it "

@@ -9,10 +9,9 @@ from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes
+from tritorch.ops.checks import broadcast_shapes, looks_at_values, values
 from tritorch.ops.linalg.common import (
     check_info,
-    checkable,
     eye_like,
     factorisation,
     linalg,
@@ -203,17 +202,25 @@ def lu_unpack(
     empty = LU_data.new_empty((0,))
     p, lower, upper = empty, empty, empty
     if unpack_pivots:
-        values = checkable(LU_pivots)
-        wrong = LU_pivots.shape[-1] != min(m, n)
-        if wrong or (values.size and not (values.min() >= 1 and values.max() <= m)):
-            raise RuntimeError(
-                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
-                "Did you properly pass the result of lu_factor?"
-            )
+        if LU_pivots.shape[-1] != min(m, n):
+            raise RuntimeError(_WRONG_PIVOTS)
+        values(_require_pivots, (LU_pivots,), m, _WRONG_PIVOTS)
         p = _permutation(LU_data, LU_pivots)
     if unpack_data:
         lower, upper = _triangles(LU_data)
     return _Unpacked(p, lower, upper)
+
+
+_WRONG_PIVOTS = (
+    "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+    "Did you properly pass the result of lu_factor?"
+)
+
+
+@looks_at_values(cpu_only=True)
+def _require_pivots(pivots: Any, rows: int, text: str) -> None:
+    if pivots.size and not (pivots.min() >= 1 and pivots.max() <= rows):
+        raise RuntimeError(text)
 
 
 # ---- systems -------------------------------------------------------------------------------------
@@ -255,12 +262,11 @@ def lu_solve(
             f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with "
             f"shape {list(pivots.shape)} instead"
         )
-    values = checkable(pivots)
-    if values.size and not (values.min() >= 1 and values.max() <= LU.shape[-1]):
-        raise RuntimeError(
-            "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). "
-            "Did you properly pass the result of lu_factor?"
-        )
+    text = (
+        "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). "
+        "Did you properly pass the result of lu_factor?"
+    )
+    values(_require_pivots, (pivots,), LU.shape[-1], text)
     order = _row_order(pivots, LU.shape[-1])
     if left:
         return laid_out("column-major", by_factors(LU, order, B, adjoint), B)
@@ -338,6 +344,15 @@ def ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
     return _LDL(*_ldl_factored("torch.linalg.ldl_factor", input, hermitian, True)[:2])
 
 
+@looks_at_values(cpu_only=True)
+def _require_swaps(pivots: Any, rows: int, name: str) -> None:
+    if ((pivots == 0) | (abs(pivots) > rows)).any():
+        raise RuntimeError(
+            f"{name}: pivots must be between 1 and {rows}, or between -{rows} and -1. Did you "
+            f"properly pass the result of ldl_factor?"
+        )
+
+
 @linalg()
 @exact_out("structured")
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
@@ -357,6 +372,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
         raise RuntimeError(
             f"{name}: Expected pivots to be integers. Got {scalar_name(pivots.dtype)}"
         )
+    values(_require_swaps, (pivots,), LD.shape[-1], name)
     LD, B = with_batch(LD, B)
     pivots = pivots.expand(*LD.shape[:-1])
     return _ldl_solve.call((LD, pivots, B), (bool(hermitian and LD.is_complex()),))

@@ -13,13 +13,12 @@ from tritorch.core.dtype import bool_, float64, int64
 from tritorch.core.promotion import promote_types, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes
+from tritorch.ops.checks import broadcast_shapes, host_values
 from tritorch.ops.linalg.common import (
     LINALG,
     eye_like,
     factorisation,
     linalg,
-    on_host,
     require_float,
     require_matrix,
 )
@@ -78,7 +77,7 @@ _CHUNK = 4  # powers that are kept; the polynomial is one of their last
 def _exponential(x: Tensor) -> Tensor:
     """sum of x^k / k!: of x / 2^s by chunks, squared s times; s is each matrix's own."""
     wide = x.dtype is float64 or x.dtype.itemsize == 16
-    norms = on_host(x.abs().sum(-2).amax(-1)).astype(np.float64)
+    norms = host_values(x.abs().sum(-2).amax(-1)).astype(np.float64)
     with np.errstate(all="ignore"):
         times = np.ceil(np.log2(norms / (1.0 if wide else 2.0)))
     times = np.where(np.isfinite(norms), np.clip(times, 0, 1100), 0).astype(np.int64)

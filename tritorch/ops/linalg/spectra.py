@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tritorch import _C
 from tritorch.core.info import finfo
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import looks_at_values, on_host, values
 from tritorch.ops.linalg.common import (
     LINALG,
     factorisation,
     linalg,
     named_results,
-    on_host,
     require_computable,
     require_float,
     require_matrix,
@@ -283,7 +285,12 @@ def _require_eig(name: str, A: Tensor) -> None:
     if not (A.is_floating_point() or A.is_complex()):
         raise RuntimeError(f"Unknown Complex ScalarType for {scalar_name(A.dtype)}")
     require_float(name, A)
-    if not bool(on_host(A.detach().isfinite()).all()):
+    values(_require_finite, (A.detach(),), name)
+
+
+@looks_at_values
+def _require_finite(matrix: Any, name: str) -> None:
+    if not np.isfinite(on_host(matrix)).all():
         raise RuntimeError(f"torch.{name}: input tensor should not contain infs or NaNs.")
 
 

@@ -11,6 +11,7 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
+from tritorch.ops.checks import host_values
 from tritorch.ops.linalg.common import (
     SINGULAR_INVERSE,
     SINGULAR_SYSTEM,
@@ -19,7 +20,6 @@ from tritorch.ops.linalg.common import (
     factorisation,
     linalg,
     named_results,
-    on_host,
     require_float,
     require_matrix,
     require_square,
@@ -187,7 +187,7 @@ def _adjugate_gradient(x: Tensor) -> Tensor:
     singular = (info != 0).reshape(*x.shape[:-2], 1, 1)
     safe = PUBLIC["where"](singular, eye_like(x), x)
     regular = det_[..., None, None].conj() * _inverse.call((safe,))[0].mH
-    if not on_host(info).any():
+    if not host_values(info).any():
         return regular
     return PUBLIC["where"](singular, _faddeev_le_verrier(x), regular)
 
@@ -211,7 +211,7 @@ _cofactor = factorisation("linalg_cofactor", "x", cpu="linalg.cofactor",
 
 def _det_gradient(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     inverse, info = _inverse.call((x,))
-    if on_host(info).any():
+    if host_values(info).any():
         return g[..., None, None] * _cofactor.call((x,))
     return (g * out.conj())[..., None, None] * inverse.mH
 

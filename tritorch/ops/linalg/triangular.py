@@ -17,7 +17,6 @@ from tritorch.ops.linalg.common import (
     factorisation,
     linalg,
     named_results,
-    on_host,
     require_computable,
     require_matrix,
     require_solvable,
@@ -250,8 +249,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of L L^H (upper: U^H U)."""
     require_matrix("cholesky_inverse", input, True)
     require_computable("cholesky_inverse_out_cpu", input)
-    zero = (input.detach().diagonal(0, -2, -1) == 0).to(int64)
-    if input.numel() and on_host(zero).any():
-        found = (zero.argmax(-1) + 1) * zero.amax(-1)
-        check_info("cholesky_inverse", found, SINGULAR_INVERSE)
+    if input.numel():
+        zero = (input.detach().diagonal(0, -2, -1) == 0).to(int64)
+        check_info("cholesky_inverse", (zero.argmax(-1) + 1) * zero.amax(-1), SINGULAR_INVERSE)
     return _cholesky_solve.call(with_batch(eye_like(input), input), (bool(upper),))
