@@ -146,7 +146,11 @@ int program_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   const Body* body = reinterpret_cast<Program*>(self)->body;
   if (!body) return 0;
-  for (const Call& call : body->calls) Py_VISIT(call.function.get());
+  for (const Call& call : body->calls) {
+    Py_VISIT(call.function.get());
+    Py_VISIT(call.fallback.get());
+    for (const Ref& constant : call.constants) Py_VISIT(constant.get());
+  }
   Py_VISIT(body->finish.get());
   return 0;
 }
@@ -183,9 +187,15 @@ bool lies_as_expected(const Call& call, PyObject* result, const std::vector<Numb
 bool make_call(const Call& call, std::vector<Ref>& values, const std::vector<Number>& numbers,
                PyObject** args) {
   const std::size_t n = call.values.size();
-  for (std::size_t i = 0; i < n; ++i)
+  for (std::size_t i = 0; i < n; ++i) {
     args[i] = call.values[i] < 0 ? call.constants[i].get()
                                  : values[static_cast<std::size_t>(call.values[i])].get();
+    if (!args[i]) {
+      PyErr_Format(PyExc_SystemError, "argument %zu of %R is value %d, which no call has given", i,
+                   call.function.get(), call.values[i]);
+      return false;
+    }
+  }
   Ref result(PyObject_Vectorcall(call.function.get(), args, n, nullptr));
   if (!result) return false;
   if (call.fallback && !lies_as_expected(call, result.get(), numbers)) {
@@ -304,8 +314,9 @@ PyType_Spec program_spec = {"tritorch._C.Program", sizeof(Program), 0,
 PyObject* tensors_by_slot(const std::vector<Ref>& tensors, const std::vector<Tensor*>& slots) {
   PyObject* list = PyList_New(static_cast<Py_ssize_t>(slots.size()));
   for (std::size_t i = 0; list && i < slots.size(); ++i) {
-    PyObject* object =
-        i < tensors.size() && tensors[i] ? tensors[i].get() : reinterpret_cast<PyObject*>(slots[i]);
+    PyObject* object = i < tensors.size() && tensors[i]
+                           ? tensors[i].get()
+                           : reinterpret_cast<PyObject*>(alive(slots[i]));
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), Py_NewRef(object ? object : Py_None));
   }
   return list;
@@ -325,9 +336,14 @@ bool run_program(PyObject* program, PyObject* region, const std::vector<Ref>& te
   }
   if (!make_calls(body, values, *reinterpret_cast<Region*>(region)->numbers)) return false;
   for (const Output& output : body.outputs) {
-    Tensor* t = slots[static_cast<std::size_t>(output.slot)];
+    Tensor* t = alive(slots[static_cast<std::size_t>(output.slot)]);
     if (!t || t->array) continue;
-    t->array = Py_NewRef(values[static_cast<std::size_t>(output.value)].get());
+    PyObject* array = values[static_cast<std::size_t>(output.value)].get();
+    if (!array) {
+      PyErr_Format(PyExc_SystemError, "a program gave no value %d", output.value);
+      return false;
+    }
+    t->array = Py_NewRef(array);
     Py_CLEAR(t->shadow);
     t->inference = static_cast<char>(output.inference);
     if (output.version != 0) {

@@ -6,11 +6,11 @@ it gives lies otherwise than eager's result, the record's own call takes its pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tritorch import _C
-from tritorch._following.tape import Form, Note, Unfit, Value
+from tritorch._following.tape import Form, Note, Unfit, Value, renumbered
 from tritorch.core import arrays
 from tritorch.core.arrays import dtype_of_kind, ndarray
 from tritorch.core.dtype import from_numpy_dtype
@@ -32,6 +32,20 @@ class Lowered(NamedTuple):
     note: Note
     # It changes its first argument, or a generator, or meets other processes.
     writes: bool
+
+    def renumbered(self, names: Mapping[int, int]) -> Lowered:
+        """The call with other numbers for its values."""
+        return self._replace(
+            args=renumbered(self.args, names),
+            results=tuple(names.get(n, n) for n in self.results),
+            note=self.note.renumbered(names),
+        )
+
+    def as_called(self) -> Note:
+        """The note with the arguments that the function gets: passes may have replaced some."""
+        note, n = self.note, len(self.note.inputs)
+        params = self.args[n:] if note.form in ("call", "make") else note.params
+        return note._replace(inputs=self.args[:n], params=params)
 
 
 def _arrays(result: Any) -> Any:

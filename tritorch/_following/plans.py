@@ -24,7 +24,7 @@ from tritorch._following.lowering import Lowered, whole
 from tritorch._following.passes.improving import improved
 from tritorch._following.passes.renaming import renamed
 from tritorch._following.symbols import Path, computed, opened, places_of
-from tritorch._following.tape import Form, Tape, Unfit, Value, form_of
+from tritorch._following.tape import Form, Tape, Unfit, Value, form_of, renumbered
 from tritorch._following.varying import Varying, varying
 from tritorch.core import dispatching
 from tritorch.core.arrays import ndarray
@@ -288,8 +288,8 @@ def ordered(
                 places.setdefault(number, len(places))
     moved = [
         call._replace(
-            args=tuple(Value(places[x.number]) if type(x) is Value else x for x in call.args),
-            results=tuple(places[r] if r >= 0 else r for r in call.results),
+            args=renumbered(call.args, places),
+            results=tuple(places.get(r, r) for r in call.results),
         )
         for call in calls
     ]

@@ -8,7 +8,7 @@ tape keeps all arrays while it is written, so that none is taken for another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tritorch import _C
@@ -22,6 +22,11 @@ class Value(NamedTuple):
     """An array of a tape, by its number."""
 
     number: int
+
+
+def renumbered(given: tuple[Any, ...], names: Mapping[int, int]) -> tuple[Any, ...]:
+    """Arguments whose values have the numbers that names gives for them; others stay."""
+    return tuple(Value(names.get(x.number, x.number)) if type(x) is Value else x for x in given)
 
 
 class Form(NamedTuple):
@@ -56,6 +61,14 @@ class Note(NamedTuple):
     results: tuple[int, ...]  # -1 for None
     several: bool  # whether results come in a tuple
     place: Any = None  # the line of the user's program, where that is known
+
+    def renumbered(self, names: Mapping[int, int]) -> Note:
+        """The call with other numbers for its values: inputs, params and results."""
+        return self._replace(
+            inputs=renumbered(self.inputs, names),
+            params=renumbered(self.params, names),
+            results=tuple(names.get(n, n) for n in self.results),
+        )
 
     @property
     def draws(self) -> bool:
@@ -134,6 +147,9 @@ class Tape:
 
     def note(self, form: str, op: Any, tensors: Sequence[Any], params: Any, result: Any) -> None:
         """Takes down a call: what `dispatching.noting` tells."""
+        if form == "look":
+            self.unfit = self.unfit or "values decide what is called"
+            return
         inputs = []
         for x in tensors:
             if not isinstance(x, Tensor):

@@ -21,7 +21,7 @@ from tritorch._following.fusing.orders import in_order, not_behind_views
 from tritorch._following.fusing.words import Written
 from tritorch._following.fusing.writing import beginning, ending
 from tritorch._following.lowering import Lowered
-from tritorch._following.tape import Form, Value
+from tritorch._following.tape import Form, Value, renumbered
 from tritorch._triton import written
 from tritorch.core.layout import contiguous_strides
 from tritorch.gpu import conv, matmul
@@ -169,9 +169,7 @@ def _without_views(group: Group) -> Group | None:
     same: dict[int, int] = {}
     found = []
     for d in group.definitions:
-        operands = tuple(
-            Value(same.get(x.number, x.number)) if type(x) is Value else x for x in d.operands
-        )
+        operands = renumbered(d.operands, same)
         if d.kind == "view":
             (base,) = (x.number for x in operands)
             if not _adds_dims(d, group.forms[base]):

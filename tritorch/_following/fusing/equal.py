@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch._following.coding import name_of
 from tritorch._following.fusing import kept as kept_on_disk
-from tritorch._following.fusing.kept import Found, Known, renumbered
+from tritorch._following.fusing.kept import Found, Known
 from tritorch._following.lowering import Lowered
 from tritorch._following.tape import Form, Value
 from tritorch.core.defaults import get_default_dtype
@@ -68,7 +68,7 @@ class Stretch:
     def _as_own(self, found: Found, new: dict[int, int]) -> Lowered:
         if found.own is not None:
             return self.calls[found.own]
-        call = renumbered(found.call, new)
+        call = found.call.renumbered(new)
         if found.computed_by is None:
             return call
         return call._replace(function=self.calls[found.computed_by].function)

@@ -109,8 +109,7 @@ def _by_kernels(
     parts: dict[int, list[Note]] = {}
     read = _read_from(calls, kept)
     for i, call in enumerate(calls):
-        note = call.note._replace(inputs=call.args[: len(call.note.inputs)])  # others' by now
-        made = None if exact else parts_of(note, forms, read)
+        made = None if exact else parts_of(call.as_called(), forms, read)
         if made is not None:
             parts[i] = made
     for _ in range(TRIES):
@@ -136,7 +135,7 @@ def _tried(
                 items.append(Item(_reads(note.inputs), note.results, definition(note, forms), i))
                 by_item.append(note)
             continue
-        known = None if call.writes else definition(call.note, forms, call.args)
+        known = None if call.writes else definition(call.as_called(), forms, call.args)
         if known is not None and exact and known.kind not in _EXACT:
             known = None
         reads = _reads(call.args) + drawn * (call.note.form == "draw")

@@ -39,7 +39,7 @@ from tritorch._following.fusing.endings import Ended
 from tritorch._following.fusing.kernels import AddUp, Fused, Launched
 from tritorch._following.fusing.lists import FusedList
 from tritorch._following.lowering import Lowered, lowered
-from tritorch._following.tape import Form, Value
+from tritorch._following.tape import Form
 from tritorch._triton import cache, kernel, keys
 
 FEWEST = 8  # calls of a stretch that is worth a file
@@ -71,20 +71,6 @@ class Known(NamedTuple):
     added: tuple[Form, ...]
     calls: tuple[Found, ...]
     lone: frozenset[int]
-
-
-def renumbered(call: Lowered, new: Mapping[int, int]) -> Lowered:
-    """A call with other numbers for its values."""
-
-    def moved(values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(Value(new[x.number]) if type(x) is Value else x for x in values)
-
-    note = call.note
-    results = tuple(new[n] for n in note.results)
-    note = note._replace(inputs=moved(note.inputs), results=results)
-    return call._replace(
-        args=moved(call.args), results=tuple(new[n] for n in call.results), note=note
-    )
 
 
 # ---- names of files ------------------------------------------------------------------------------
@@ -175,7 +161,7 @@ def _row(found: Found, calls: Sequence[Lowered], new: Mapping[int, int]) -> list
     """A call: one of the stretch's own, one of those on other values, a kernel, or a record's."""
     if found.own is not None:
         return ["own", found.own]
-    call, function = renumbered(found.call, new), found.call.function
+    call, function = found.call.renumbered(new), found.call.function
     results = list(call.results)
     if isinstance(function, Launched):
         given = dict(zip(function.plain, function.state()))
@@ -229,7 +215,7 @@ class _Reading:
         return Found(self.calls[self._call(i)], i, None)
 
     def _on(self, i: Any, args: Any, results: Any) -> Found:
-        call = renumbered(self.calls[self._call(i)], self.numbers)
+        call = self.calls[self._call(i)].renumbered(self.numbers)
         call = call._replace(args=self.reader(args), results=self._values(results))
         return Found(call, None, i)
 

@@ -68,15 +68,7 @@ def parts_of(note: Note, forms: list[Form], read: set[int]) -> list[Note] | None
         if number not in numbers:
             numbers[number] = len(forms)
             forms.append(form._replace(kind=_C.Array))
-    return [_renamed(part, numbers)._replace(place=note.place) for part in tape.notes]
-
-
-def _renamed(note: Note, numbers: dict[int, int]) -> Note:
-    move = lambda x: Value(numbers[x.number]) if type(x) is Value else x
-    return note._replace(
-        inputs=tuple(map(move, note.inputs)),
-        results=tuple(numbers[n] if n >= 0 else n for n in note.results),
-    )
+    return [part.renumbered(numbers)._replace(place=note.place) for part in tape.notes]
 
 
 def without_unread(parts: Sequence[Note], read: set[int]) -> list[Note]:

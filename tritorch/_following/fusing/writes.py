@@ -18,7 +18,7 @@ from tritorch import _C
 from tritorch._following.fusing.definitions import is_dense_row_major, is_written
 from tritorch._following.lowering import Lowered, general
 from tritorch._following.passes.renaming import is_plain
-from tritorch._following.tape import Form, Note, Value
+from tritorch._following.tape import Form, Note, Value, renumbered
 
 
 class _StoreOp:
@@ -78,9 +78,7 @@ def with_stores(
     readers: dict[int, list[int]] = {}
     found = []
     for call in calls:
-        args = tuple(
-            Value(names.get(x.number, x.number)) if type(x) is Value else x for x in call.args
-        )
+        args = renumbered(call.args, names)
         old = [x.number for x in args if type(x) is Value]
         if call.note.form == "in place":
             (target,) = call.note.results

@@ -109,14 +109,7 @@ def _forward(
         )
         for number in sorted(draft.names)
     }
-    move = lambda x: Value(names.get(x.number, x.number)) if type(x) is Value else x
-    notes = [
-        note._replace(
-            inputs=tuple(map(move, note.inputs)), params=tuple(map(move, note.params)),
-            results=tuple(names.get(n, n) for n in note.results),
-        )
-        for note in draft.notes
-    ] + list(early)  # fmt: skip
+    notes = [*(note.renumbered(names) for note in draft.notes), *early]
     inputs = {number for _, number in draft.inputs}
     of_forward = inputs | {n for note in notes for n in note.results if n >= 0}
     mine = {n: places.get(n, ("own", n)) for n in of_forward}

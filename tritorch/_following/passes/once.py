@@ -23,7 +23,7 @@ def once(calls: Sequence[Lowered], given: Iterable[int], kept: set[int]) -> list
     known: dict[Any, tuple[int, ...]] = {}
     found = []
     for call in calls:
-        call = call._replace(args=_moved(call.args, same))
+        call = call.renumbered(same)
         if call.writes:
             known.clear()
         key = _key(call)
@@ -35,10 +35,6 @@ def once(calls: Sequence[Lowered], given: Iterable[int], kept: set[int]) -> list
             known.setdefault(key, call.results)
         found.append(call)
     return found
-
-
-def _moved(args: tuple[Any, ...], same: dict[int, int]) -> tuple[Any, ...]:
-    return tuple(Value(same.get(x.number, x.number)) if type(x) is Value else x for x in args)
 
 
 def _written(call: Lowered) -> set[int]:

@@ -48,24 +48,15 @@ def renamed(
                 names[number] = len(forms)
                 forms.append(forms[number])
                 old[names[number]] = number
-                plain = _named(note, names)
+                plain = note.renumbered(names)
                 found.append(plain._replace(form="pointwise", params=(None,), results=(after,)))
                 continue
-        found.append(_named(note, names))
+        found.append(note.renumbered(names))
     return found[::-1], old
 
 
 def _makes(note: Note) -> bool:
     return note.form in ("call", "pointwise") and not note.op.is_view
-
-
-def _named(note: Note, names: Mapping[int, int]) -> Note:
-    move = lambda x: Value(names.get(x.number, x.number)) if type(x) is Value else x
-    return note._replace(
-        inputs=tuple(map(move, note.inputs)),
-        params=tuple(map(move, note.params)),
-        results=tuple(names.get(n, n) for n in note.results),
-    )
 
 
 def is_plain(note: Note, forms: Sequence[Form]) -> bool:
