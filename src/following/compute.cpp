@@ -13,7 +13,7 @@ namespace {
 // Gives what a call has computed to its slots.
 bool receive(const Pattern& p, PyObject* computed, Region* r, std::vector<Ref>& values) {
   if (p.kind == Pattern::fresh) {
-    Tensor* t = (*r->slots)[static_cast<std::size_t>(p.number)];
+    Tensor* t = alive((*r->slots)[static_cast<std::size_t>(p.number)]);
     if (t && !become(t, computed)) {
       if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "a followed call gave no tensor");
       return false;
@@ -69,7 +69,7 @@ std::vector<int> find_held(const Region* r, const std::vector<Step*>& steps) {
   std::vector<int> held;
   for (const Step* step : steps)
     for (int slot = step->first + step->met; slot < step->first + step->met + step->made; ++slot)
-      if (const Tensor* t = (*r->slots)[static_cast<std::size_t>(slot)]; t && is_lazy(t))
+      if (const Tensor* t = alive((*r->slots)[static_cast<std::size_t>(slot)]); t && is_lazy(t))
         held.push_back(slot);
   return held;
 }

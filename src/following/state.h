@@ -111,6 +111,10 @@ struct Region {
 
 enum { kShape, kDtype, kStrides, kDevice, kNeedsGrad, kLeaf, kSpecFields };
 
+// A slot's tensor, or null if it is being deallocated: weak references' callbacks and finalizers of
+// its attributes run before a region is told (`forget`), and may flush.
+inline Tensor* alive(Tensor* t) { return t && Py_REFCNT(t) > 0 ? t : nullptr; }
+
 // The tensors that a region has met get their slots; other regions that know them lose them.
 void place(Region* r, Met& met);
 // The region that runs and has this number, or null.

@@ -377,7 +377,12 @@ def _why_not(
             return Reason("it changes what is known of an argument")
     if not _may_wait(result):
         return Reason("its result is no tensor")
-    if given and not steps and not _shares_memory(given, _tensors(result, [])):
+    made = _tensors(result, [])
+    if given and not made:  # as retain_grad, which changes what no description has
+        writes = any(x._shared.version != version for x, (_, _, version) in zip(given, before))
+        if not writes and not any(form == "check" for form, *_ in steps):
+            return Reason("it gives nothing, writes nothing and checks nothing")
+    if given and not steps and not _shares_memory(given, made):
         return Reason("it computes without an operator")
     for form, op, tensors, params, _ in steps:
         if form == "check":
