@@ -40,7 +40,7 @@ bool InputSpec::read(Tensor* t) {
   } else {
     return false;
   }
-  const int needed = requires_grad(t);
+  const int needed = wants_grad(t);
   if (needed < 0) return false;
   needs_grad = needed;
   leaf = t->leaf;
@@ -119,7 +119,7 @@ bool InputSpec::fits(Tensor* t, std::vector<Number>& numbers) const {
         !lies(d->layout.shape(), d->layout.strides(), numbers))
       return false;
   }
-  const int needed = requires_grad(t);
+  const int needed = wants_grad(t);
   if (needed < 0) PyErr_Clear();
   return needed == static_cast<int>(needs_grad);
 }

@@ -102,12 +102,7 @@ PyObject* get_dtype(PyObject* self, void*) {
 }
 
 PyObject* get_requires_grad(PyObject* self, void*) {
-  auto* t = reinterpret_cast<Tensor*>(self);
-  if (is_lazy(t)) return PyBool_FromLong(lazy_needs_grad(t));
-  if (is_set(t->created) && (t->leaf || is_set(t->node) ||
-                             (is_set(t->base) && is_set(reinterpret_cast<Tensor*>(t->base)->node))))
-    Py_RETURN_TRUE;
-  int needed = requires_grad(t);
+  const int needed = wants_grad(reinterpret_cast<Tensor*>(self));
   return needed < 0 ? nullptr : PyBool_FromLong(needed);
 }
 
@@ -239,6 +234,13 @@ Shared* new_shared(PyObject* array) {
   auto* s = reinterpret_cast<Shared*>(shared_type->tp_alloc(shared_type, 0));
   if (s) s->array = Py_XNewRef(array);
   return s;
+}
+
+int wants_grad(Tensor* t) {
+  if (is_set(t->created) && !is_lazy(t) &&
+      (t->leaf || is_set(t->node) || (is_set(t->base) && has_history(t->base))))
+    return 1;
+  return requires_grad(t);
 }
 
 int requires_grad(Tensor* t) {

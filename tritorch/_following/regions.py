@@ -375,7 +375,7 @@ def _why_not(
             same = False
         if not same:
             return Reason("it changes what is known of an argument")
-    if not _may_wait(result):
+    if not _may_wait(result, given):
         return Reason("its result is no tensor")
     made = _tensors(result, [])
     if given and not made:  # as retain_grad, which changes what no description has
@@ -396,10 +396,13 @@ def _why_not(
     return None
 
 
-def _may_wait(result: Any) -> bool:
+def _may_wait(result: Any, given: list[Tensor]) -> bool:
+    """Whether a result is of new plain tensors and of arguments, parameters too."""
     if type(result) in (tuple, list) or hasattr(result, "_make"):
-        return all(_may_wait(item) for item in result)
-    return result is None or (type(result) is Tensor and _is_plain(result))
+        return all(_may_wait(item, given) for item in result)
+    if result is None or any(result is x for x in given):
+        return True
+    return type(result) is Tensor and _is_plain(result)
 
 
 def _shares_memory(given: list[Tensor], results: list[Tensor]) -> bool:
