@@ -17,12 +17,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tritorch import cuda
+from tritorch import _C, cuda
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import bool_, float32, int8, int32
+from tritorch.core.gates import Gate
 from tritorch.core.naming import qualified
 from tritorch.core.published import FUNCTIONAL, PUBLIC
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, gives_number, settling
 from tritorch.func.vmap import vmap
 from tritorch.ops.indexing import scalars
 
@@ -545,15 +546,32 @@ def create_block_mask(
         )
     if not isinstance(dq_kv_order, bool):
         raise ValueError("dq_kv_order must be a bool when using create_block_mask")
-    mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
-    parts = _convert_mask_to_block_mask(mask, q_block, kv_block, separate_full_blocks)
-    made = _create_sparse_block_from_block_mask(parts, mask_mod, (Q_LEN, KV_LEN), q_block, kv_block)
-    if compute_dq_write_order:
+    build = _built if _C.current_region() is None else _built_at_once
+    order = dq_kv_order if compute_dq_write_order else None
+    lengths, blocks = (B, H, Q_LEN, KV_LEN), (q_block, kv_block)
+    return build(mask_mod, lengths, device, blocks, separate_full_blocks, order)
+
+
+@gives_number  # PyTorch's graphs hold it
+@settling
+def _built(
+    mask_mod: Mod, lengths: tuple[int | None, int | None, int, int], device: Any,
+    blocks: tuple[int, int], separate_full_blocks: bool, dq_kv_order: bool | None,
+) -> BlockMask:  # fmt: skip
+    """The block mask of a mask_mod; dq_kv_order: in which order dq is written, if that is asked."""
+    mask = create_mask(mask_mod, *lengths, device)
+    parts = _convert_mask_to_block_mask(mask, *blocks, separate_full_blocks)
+    made = _create_sparse_block_from_block_mask(parts, mask_mod, lengths[2:], *blocks)
+    if dq_kv_order is not None:
         made.dq_write_order, made.dq_write_order_full = _compute_dq_write_order_from_block_mask(
             made, dq_kv_order
         )
         made.dq_kv_order_spt = dq_kv_order
     return made
+
+
+# In a compiled function: what waits is computed first, and no operator inside is recorded.
+_built_at_once = Gate(_built, "create_block_mask", "create_block_mask", __name__)
 
 
 def _compute_dq_write_order_from_block_mask(

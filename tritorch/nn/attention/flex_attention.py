@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple, TypedDict, get_args
 from tritorch import _C
 from tritorch.amp.autocast_mode import _cast
 from tritorch.amp.state import get_autocast_dtype, is_autocast_available, is_autocast_enabled
-from tritorch.core.tensor import Tensor
+from tritorch.core.gates import Gate
+from tritorch.core.tensor import Tensor, gives_number, settling
 from tritorch.core.written import NotWritable
 from tritorch.nn.attention import _flex
 from tritorch.nn.attention._block_mask import (
@@ -286,15 +287,30 @@ def flex_attention(
     if key.size(0) != query.size(0):
         key, value = (x.expand(query.size(0), *x.shape[1:]) for x in (key, value))
     tops = return_aux is not None and return_aux.max_scores
-    try:
-        out, lse, top = _flex.fused(query, key, value, mod, lists, factor, tops)
-    except NotWritable:
-        functions = _flex.mapped(mod, lists.mask_mod)
-        out, lse, top = _flex.composed(query, key, value, functions, lists, factor)
-        out = _laid_out(out, query)
+    attend = _attend if _C.current_region() is None else _attend_at_once
+    out, lse, top = attend(query, key, value, mod, lists, factor, tops)
     if return_aux is not None:
         return out, AuxOutput(lse if return_aux.lse else None, top.detach() if tops else None)
     return (out, lse) if return_lse else out
+
+
+@gives_number  # PyTorch's graphs hold it
+@settling
+def _attend(
+    query: Tensor, key: Tensor, value: Tensor, score_mod: Any, lists: BlockMask, scale: float,
+    tops: bool,
+) -> Any:  # fmt: skip
+    """The result, the log of each row's sum and its largest score: by a kernel, if one can be."""
+    try:
+        return _flex.fused(query, key, value, score_mod, lists, scale, tops)
+    except NotWritable:
+        functions = _flex.mapped(score_mod, lists.mask_mod)
+        out, lse, top = _flex.composed(query, key, value, functions, lists, scale)
+        return _laid_out(out, query), lse, top
+
+
+# In a compiled function: what waits is computed first, and no operator inside is recorded.
+_attend_at_once = Gate(_attend, "flex_attention", "flex_attention", __name__)
 
 
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
