@@ -61,6 +61,38 @@ def test_values_that_decide_about_a_gradient_are_read_again() -> None:
         assert gradient(compiled, rows).equal(gradient(torch.linalg.det, rows))
 
 
+# ---- where errors are raised ---------------------------------------------------------------------
+
+
+def guarded(x: torch.Tensor, seen: list) -> torch.Tensor:
+    """Falls back to zeros where a matrix is singular."""
+    try:
+        y = torch.linalg.inv(x * 1)
+    except torch.linalg.LinAlgError:
+        seen.append("except")
+        y = torch.zeros_like(x)
+    finally:
+        seen.append("finally")
+    return y + 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_settled_checks_raise_where_they_are_made(device: str) -> None:
+    compiled = torch.compile(guarded, options={"settle_checks": True}, fullgraph=True)
+    for rows in ([[2.0, 0.0], [0.0, 1.0]],) * 4 + ([[0.0, 0.0], [0.0, 0.0]],) * 2:
+        x, plain, seen = torch.tensor(rows, device=device), [], []
+        assert compiled(x, seen).equal(guarded(x, plain)) and seen == plain
+
+
+def test_errors_come_where_what_waits_is_computed() -> None:
+    compiled, seen = torch.compile(guarded), []
+    for _ in range(4):
+        compiled(torch.eye(2), seen)
+    with pytest.raises(torch.linalg.LinAlgError):
+        compiled(torch.zeros(2, 2), seen)
+    assert seen == ["finally"] * 5
+
+
 # ---- no other way to look at values --------------------------------------------------------------
 
 ASKS = {"min", "max", "any", "all", "sum", "outside", "item", "tolist", "nonzero"}

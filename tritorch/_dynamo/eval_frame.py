@@ -116,7 +116,7 @@ class OptimizeContext(_TorchDynamoContext):
         if backend == "cudagraphs":  # the package's own, launched as CUDA's graphs
             backend, mode = None, "reduce-overhead"
         from tritorch._following.plans import Making
-        from tritorch._inductor import fusing, passes_off, wants_graphs
+        from tritorch._inductor import fusing, passes_off, settles_checks, wants_graphs
 
         maker = None
         if backend not in (None, "inductor"):
@@ -131,6 +131,7 @@ class OptimizeContext(_TorchDynamoContext):
                 maker is None and wants_graphs(mode, self.options), fusing(mode, self.options),
                 passes_off(self.options),
             ),
+            settle_checks=settles_checks(self.options),
         )  # fmt: skip
 
     def _function(self, fn: Any, owner: Module | None = None) -> Any:

@@ -76,6 +76,7 @@ class Options:
     recompile_limit: int | None = None
     name: str | None = None
     making: plans.Making = field(default_factory=plans.Making)
+    settle_checks: bool = False  # whether calls that check values are computed at once
 
 
 class Listener:
@@ -299,6 +300,8 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         with noting(lambda *step: steps.append(step)):
             result = gate(*args, **kwargs)
         why = _why_not(given, before, steps, result)
+        if not why and region.follower.options.settle_checks:
+            why = _CHECKED if any(form == "check" for form, *_ in steps) else None
     call = Call(gate, args, kwargs, None, place, barrier=why)
     if not why:
         if not backing.may_record(region, gate, place):
@@ -360,6 +363,7 @@ def _sharing(changed: list[Tensor], region: Any) -> list[Tensor]:
 
 
 _DECLARED = Reason("it is called each time")
+_CHECKED = Reason("it checks values, and settle_checks is on", captured=True)
 _NOT_PLAIN = Reason("an argument is no plain tensor")
 _INCOMPARABLE = Reason("an argument is compared with no other")
 

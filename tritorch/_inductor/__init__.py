@@ -66,6 +66,12 @@ def passes_off(options: dict[str, Any]) -> frozenset[str]:
     return frozenset(filter(None, (name.strip() for name in said.split(","))))
 
 
+def settles_checks(options: dict[str, Any]) -> bool:
+    """Whether calls that check values are computed at once, so that errors leave them."""
+    chosen = {key.replace("-", "_"): value for key, value in options.items()}
+    return bool(chosen.get("settle_checks", config.settle_checks))
+
+
 def list_options() -> list[str]:
     """The names of all settings."""
     return list(config.get_config_copy())
