@@ -82,7 +82,7 @@ class RandomSampler(Sampler[int]):
         per = _DRAWN_AT_ONCE if self.replacement else n
         whole, rest = divmod(self.num_samples, per)
         # A last draw is made where nothing is left too: what comes after it depends on that.
-        for count in (*itertools.repeat(per, whole), rest):
+        for count in itertools.chain(itertools.repeat(per, whole), (rest,)):
             if self.replacement:
                 drawn = PUBLIC["randint"](high=n, size=(count,), dtype=int64, generator=generator)
             else:
