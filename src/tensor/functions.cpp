@@ -114,18 +114,9 @@ PyObject* bump_version(PyObject*, PyObject* object) {
   Py_RETURN_NONE;
 }
 
-// A NumPy dtype's kind, at the place that its ABI has fixed.
-char kind_of_elements(const NDArray* array) {
-  struct Descr {
-    PyObject_HEAD PyTypeObject* scalar;
-    char kind;
-  };
-  return reinterpret_cast<const Descr*>(array->descr)->kind;
-}
-
 // The number in an array of one; null without an error if there is no such number.
 PyObject* number_in(const NDArray* array) {
-  if (kind_of_elements(array) != 'f' || array->size() != 1) return nullptr;
+  if (array->kind() != 'f' || array->size() != 1) return nullptr;
   PyObject* item = PyObject_CallMethod(reinterpret_cast<PyObject*>(const_cast<NDArray*>(array)),
                                        "item", nullptr);
   if (!item) PyErr_Clear();
@@ -157,7 +148,7 @@ PyObject* host_row(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (!array) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
     if (i < kept) {
       const NDArray* first = i ? as_ndarray(tensors[0]->array) : array;
-      if (!array->is_contiguous() || kind_of_elements(array) == 'c' ||
+      if (!array->is_contiguous() || array->kind() == 'c' ||
           !std::ranges::equal(array->shape(), first->shape()))
         Py_RETURN_NONE;
     }

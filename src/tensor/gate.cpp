@@ -152,23 +152,63 @@ PyObject* respelled(PyObject* names) {
   return out;
 }
 
+// The package of a module's name: "numpy" of "numpy.core.numeric".  A new reference, or null.
+PyObject* package_of(PyObject* name) {
+  const Py_ssize_t dot = PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1);
+  return dot < 0 ? Py_NewRef(name) : PyUnicode_Substring(name, 0, dot);
+}
+
+// Whether a frame runs a program's code, not the package's, NumPy's or the standard library's.
+bool is_of_program(PyObject* frame) {
+  PyObject* globals = PyObject_GetAttrString(frame, "f_globals");
+  PyObject* name = globals ? PyDict_GetItemString(globals, "__name__") : nullptr;
+  PyObject* package = name && PyUnicode_Check(name) ? package_of(name) : nullptr;
+  PyObject* standard = PySys_GetObject("stdlib_module_names");
+  bool of_program = true;
+  if (package)
+    of_program = PyUnicode_CompareWithASCIIString(package, "tritorch") != 0 &&
+                 PyUnicode_CompareWithASCIIString(package, "numpy") != 0 &&
+                 !(standard && PySet_Contains(standard, package) == 1);
+  Py_XDECREF(package);
+  Py_XDECREF(globals);
+  PyErr_Clear();
+  return of_program;
+}
+
+// Whether an error came up in code of the program's that a call has run: a hook, a callback.  It is
+// raised as it is, and nothing is called again for it.
+bool is_programs_error(PyObject* traceback) {
+  for (auto* at = reinterpret_cast<PyTracebackObject*>(traceback); at; at = at->tb_next)
+    if (is_of_program(reinterpret_cast<PyObject*>(at->tb_frame))) return true;
+  return false;
+}
+
 // The call again with PyTorch's names for arguments, after it was refused with NumPy's; the first
 // error if it is refused once more.
 PyObject* call_respelled(Gate* gate, PyObject* const* args, std::size_t flagged, PyObject* names) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
+  if (is_programs_error(traceback)) {
+    PyErr_Restore(type, value, traceback);
+    return nullptr;
+  }
   PyObject* ours = respelled(names);
   PyObject* result = ours ? PyObject_Vectorcall(gate->function, args, flagged, ours) : nullptr;
   Py_XDECREF(ours);
-  if (result || (ours && !PyErr_ExceptionMatches(PyExc_TypeError))) {
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-    return result;
+  if (!result && (!ours || PyErr_ExceptionMatches(PyExc_TypeError))) {
+    PyObject *other = nullptr, *error = nullptr, *place = nullptr;
+    PyErr_Fetch(&other, &error, &place);
+    if (!is_programs_error(place)) {
+      std::swap(type, other);
+      std::swap(value, error);
+      std::swap(traceback, place);
+    }
+    PyErr_Restore(other, error, place);
   }
-  PyErr_Clear();
-  PyErr_Restore(type, value, traceback);
-  return nullptr;
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return result;
 }
 
 // Asks what PyTorch raises where an argument of the wrong type had `error` come up.
@@ -202,6 +242,7 @@ void translate_error(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObje
   if (!error_handler || !(size || mistake)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
+  if (is_programs_error(traceback)) return PyErr_Restore(type, value, traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   PyObject* other = mistake ? ask_mistake(gate, value, args, n, names)
                             : PyObject_CallOneArg(error_handler, value);

@@ -24,15 +24,38 @@ struct NDArray {
   bool is_contiguous() const { return flags & 1; }
   static constexpr int kWriteable = 0x0400;
   bool is_writeable() const { return flags & kWriteable; }
+  struct Descr {  // as a dtype begins
+    PyObject_HEAD PyTypeObject* scalar;
+    char kind, character, byteorder, reserved;
+    int number;
+  };
+  const Descr* dtype() const { return reinterpret_cast<const Descr*>(descr); }
+  char kind() const { return dtype()->kind; }  // as in NumPy: 'f', 'i', 'u', ...
   Type type() const {
-    struct Descr {  // as it begins
-      PyObject_HEAD PyTypeObject* scalar;
-      char kind, character, byteorder, reserved;
-      int number;
-    };
-    const auto* d = reinterpret_cast<const Descr*>(descr);
+    const Descr* d = dtype();
     const bool known = d->number == kFloat32 || d->number == kFloat64;
     return known && d->byteorder == '=' ? static_cast<Type>(d->number) : kOther;
+  }
+  // How many bits an integer type's elements have; 0 of other types.
+  int integer_bits() const {
+    switch (dtype()->character) {
+      case 'b':
+      case 'B':
+        return 8;
+      case 'h':
+      case 'H':
+        return 16;
+      case 'i':
+      case 'I':
+        return 32;
+      case 'l':
+      case 'L':
+      case 'q':
+      case 'Q':
+        return 64;
+      default:
+        return 0;
+    }
   }
   std::span<const std::int64_t> shape() const {
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));

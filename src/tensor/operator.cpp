@@ -129,6 +129,63 @@ PyObject* operator_apply(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return result;
 }
 
+// Whether a Python integer is one that an array's type holds; of floats, that any integer type
+// does.
+bool holds(const NDArray* array, PyObject* number) {
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  const int bits = array->integer_bits();
+  if (overflow) return false;
+  if (array->kind() == 'u') return value >= 0 && (bits == 64 || value >> bits == 0);
+  if (array->kind() != 'i') return true;
+  return bits == 64 || (value >= -(1LL << (bits - 1)) && value < 1LL << (bits - 1));
+}
+
+// Whether a ufunc computes with operands as PyTorch does, as far as their dtypes do not say it:
+// ndarrays that broadcast, and numbers that the arrays' type holds.
+bool are_computable(PyObject* const* operands, Py_ssize_t n) {
+  const NDArray* first = nullptr;
+  for (Py_ssize_t i = 0; i < n; ++i)
+    if ((first = as_ndarray(operands[i]))) break;
+  if (!first) return false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (const NDArray* array = as_ndarray(operands[i])) {
+      for (int k = 1; k <= std::min(first->nd, array->nd); ++k) {
+        const Py_ssize_t one = first->dimensions[first->nd - k];
+        const Py_ssize_t other = array->dimensions[array->nd - k];
+        if (one != other && one != 1 && other != 1) return false;
+      }
+    } else if (PyLong_CheckExact(operands[i])) {
+      if (!holds(first, operands[i])) return false;
+    } else if (!PyFloat_CheckExact(operands[i]) && !PyBool_Check(operands[i]) &&
+               !PyComplex_CheckExact(operands[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// pointwise(function, otherwise, *operands, *inputs) -> Tensor: apply for a function of elements;
+// if the operands do not go together, otherwise(*inputs)
+PyObject* operator_pointwise(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  const Py_ssize_t count = n / 2 - 1;
+  if (n % 2 || n < 4)
+    return PyErr_Format(PyExc_TypeError, "pointwise(function, otherwise, *operands, *inputs)");
+  PyObject* const* inputs = args + 2 + count;
+  if (!are_computable(args + 2, count))
+    return PyObject_Vectorcall(args[1], inputs, static_cast<size_t>(count), nullptr);
+  PyObject* array = call_quietly(args[0], args + 2, static_cast<size_t>(count), nullptr);
+  if (!array) return nullptr;
+  PyObject* result = finish_laid_out(self, array, inputs, count, nullptr);
+  Py_DECREF(array);
+  return result;
+}
+
+// computable(*operands) -> whether `pointwise` would compute with them
+PyObject* operator_computable(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return PyBool_FromLong(are_computable(args, n));
+}
+
 // finish_cast(array, dtype, *inputs) -> Tensor: finish for inputs that PyTorch casts to the dtype
 PyObject* operator_finish_cast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n < 2) return PyErr_Format(PyExc_TypeError, "finish_cast(array, dtype, *inputs)");
@@ -359,9 +416,25 @@ PyObject* operator_wants(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return PyBool_FromLong(wanted.any);
 }
 
+// may_write(array, operand, *inputs) -> whether a ufunc may write the first input's array at once:
+// the operands go together, nobody records the call, and it is no inference tensor
+PyObject* operator_may_write(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  if (n < 3) return PyErr_Format(PyExc_TypeError, "may_write(array, operand, *inputs)");
+  if (!are_computable(args, 2)) Py_RETURN_FALSE;
+  const Tensor* written = as_tensor(args[2]);
+  if (!written || written->inference) Py_RETURN_FALSE;
+  PyObject* wanted = operator_wants(self, args + 2, n - 2);
+  if (!wanted) return nullptr;
+  Py_DECREF(wanted);
+  return PyBool_FromLong(wanted == Py_False);
+}
+
 PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nullptr},
                                   {"finish", TRITORCH_FASTCALL(operator_finish), nullptr},
                                   {"apply", TRITORCH_FASTCALL(operator_apply), nullptr},
+                                  {"pointwise", TRITORCH_FASTCALL(operator_pointwise), nullptr},
+                                  {"computable", TRITORCH_FASTCALL(operator_computable), nullptr},
+                                  {"may_write", TRITORCH_FASTCALL(operator_may_write), nullptr},
                                   {"finish_cast", TRITORCH_FASTCALL(operator_finish_cast), nullptr},
                                   {"finish_with", TRITORCH_FASTCALL(operator_finish_with), nullptr},
                                   {"finish_view", TRITORCH_FASTCALL(operator_finish_view), nullptr},

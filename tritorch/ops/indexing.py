@@ -60,48 +60,45 @@ scalars = _Scalars()
 def getitem(self: Tensor, key: Any) -> Tensor:
     """`self[key]`: a view for ints, slices, None and ...; a copy for tensors and lists."""
     kind = type(key)
+    try:
+        array = self._a
+    except AttributeError:  # a tensor without a plain array
+        array = None
     if kind is int:
-        try:
-            array = self._a
-            n = array.shape[0]
+        shape = () if array is None else array.shape
+        if shape:
+            n = shape[0]
             if -n <= key < n:
                 if type(array) is ndarray:
                     return _finish_select(array[key, Ellipsis], (0, key), self)
                 return select_op.call((self,), (0, key % n))
-        except (AttributeError, IndexError):
-            pass
     elif kind is builtins.slice and key.step is None:
-        try:
-            array = self._a
-            if array.ndim:
-                params = (0, key.start, key.stop, 1)
-                if type(array) is ndarray:
-                    return _finish_slice(array[key, Ellipsis], params, self)
-                if _is_bound(key.start) and _is_bound(key.stop):
-                    return slice_op.call((self,), params)
-        except (AttributeError, TypeError):
-            pass
+        if array is not None and array.ndim:
+            params = (0, key.start, key.stop, 1)
+            if type(array) is ndarray:
+                return _finish_slice(array[key, Ellipsis], params, self)
+            if _is_bound(key.start) and _is_bound(key.stop):
+                return slice_op.call((self,), params)
     elif key is Ellipsis:
         return alias(self)
     elif kind is tuple:
-        try:
-            array, plain = self._a, _plain_key(key)
-            if type(array) is ndarray and plain is not None:
-                whole = key if key[-1] is Ellipsis else (*key, Ellipsis)
-                return _finish_basic(array[whole], (plain,), self)
-            if type(array) is BatchedArray and plain is not None:
+        plain = _plain_key(key)
+        if plain is not None:
+            if type(array) is ndarray:
+                try:
+                    part = array[key if key[-1] is Ellipsis else (*key, Ellipsis)]
+                except IndexError:  # worded below
+                    pass
+                else:
+                    return _finish_basic(part, (plain,), self)
+            elif type(array) is BatchedArray:
                 return basic_op.call((self,), (plain,))
-        except (AttributeError, IndexError, TypeError):
-            pass  # errors are worded below
     elif isinstance(key, Tensor) and _masks(self, key):
-        try:
-            array, mask = self._a, key._a
-            if type(array) is ndarray is type(mask) and array.shape == mask.shape:
-                if not _index.wants(self):
-                    chosen = backend("cpu", "indexing").masked_select(array, mask)
-                    return _index.finish(chosen, self)
-        except AttributeError:
-            pass
+        mask = getattr(key, "_a", None)
+        if type(array) is ndarray is type(mask) and array.shape == mask.shape:
+            if not _index.wants(self):
+                chosen = backend("cpu", "indexing").masked_select(array, mask)
+                return _index.finish(chosen, self)
         return _index_with(*_flattened(self, key))
     plain, advanced = _parse(self, key)
     view = basic_index(self, plain) if plain != (Ellipsis,) or not advanced else self

@@ -136,19 +136,20 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     # NumPy's dot takes one element for a factor, and forgets that 0 * inf is NaN.
     try:
         a, b = input._a, other._a
-        if a.dtype is b.dtype and a.dtype in BLAS_TYPES and out is None:
-            if type(a) is ndarray is type(b):
-                if a.ndim == 2 == b.ndim:
-                    if a.shape[1] == b.shape[0] and a.size > 1 < b.size:
-                        return _mm.apply(blas.dot, a, b, input, other)
-                elif a.ndim == 3 == b.ndim:
-                    if a.shape[0] == b.shape[0] and a.shape[2] == b.shape[1]:
-                        return _batches.apply(blas.matmul, a, b, input, other)
-                elif a.ndim == 2 and b.ndim == 1:
-                    if a.shape[1] == b.shape[0] > 1 and not _mm.wants(input, other):
-                        return _mm.apply(blas.dot, a, b, input, other)
     except AttributeError:
-        pass
+        a = b = None
+    if type(a) is ndarray is type(b) and a.dtype is b.dtype and a.dtype in BLAS_TYPES:
+        if out is not None:
+            pass
+        elif a.ndim == 2 == b.ndim:
+            if a.shape[1] == b.shape[0] and a.size > 1 < b.size:
+                return _mm.apply(blas.dot, a, b, input, other)
+        elif a.ndim == 3 == b.ndim:
+            if a.shape[0] == b.shape[0] and a.shape[2] == b.shape[1]:
+                return _batches.apply(blas.matmul, a, b, input, other)
+        elif a.ndim == 2 and b.ndim == 1:
+            if a.shape[1] == b.shape[0] > 1 and not _mm.wants(input, other):
+                return _mm.apply(blas.dot, a, b, input, other)
     require_tensor(input, "matmul", "input", 1)
     require_tensor(other, "matmul", "other", 2)
     if out is None:

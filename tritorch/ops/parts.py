@@ -84,10 +84,10 @@ basic_op = part_operator(
 def _part(op: Operator, input: Tensor, *params: Any) -> Tensor:
     try:
         array = input._a
-        if type(array) is ndarray:  # op.cpu is a plain function
-            return op.finish_view(op.cpu(array, *params), params, input)
     except AttributeError:
-        pass
+        array = None
+    if type(array) is ndarray:  # op.cpu is a plain function
+        return op.finish_view(op.cpu(array, *params), params, input)
     return op.call((input,), params)
 
 

@@ -269,13 +269,10 @@ def _make_max(n: int) -> None:
 
     def values(input: Tensor, *options: Any) -> Tensor | None:
         """Without indices, where nobody needs them for a gradient."""
-        try:
-            array = input._a
-            if type(array) is not ndarray or array.ndim != n + 2 or array.dtype.kind in "bc":
-                return None
-            if _max_pool.wants(input):
-                return None
-        except AttributeError:
+        array = getattr(input, "_a", None)
+        if type(array) is not ndarray or array.ndim != n + 2 or array.dtype.kind in "bc":
+            return None
+        if _max_pool.wants(input):
             return None
         found = backend("cpu", "pooling").max_pool_values(array, *_windows(name, input, *options))
         return None if found is None else _max_pool.finish(found, input)

@@ -127,13 +127,13 @@ def sum(
     """The sum over dims (all by default); integers sum as int64."""
     try:
         array = input._a
-        if type(array) is ndarray and array.dtype in FLOATS and array.size < 4096:
-            if dim is axis is dtype is out is None and not (keepdim or keepdims):
-                if array.ndim:
-                    params = (_ALL_DIMS[array.ndim], False, None)
-                    return _finish_sum(_add_reduce(array, None), params, input)
     except AttributeError:
-        pass
+        array = None
+    if type(array) is ndarray and array.dtype in FLOATS and array.size < 4096:
+        if dim is axis is dtype is out is None and not (keepdim or keepdims):
+            if array.ndim:
+                params = (_ALL_DIMS[array.ndim], False, None)
+                return _finish_sum(_add_reduce(array, None), params, input)
     require_tensor(input, "sum", "input", 1)
     if out is not None:
         return _sum_into(input, dim if axis is None else axis, keepdim, dtype=dtype, out=out)
@@ -182,12 +182,12 @@ def mean(
     if dim is dtype is None and not keepdim:
         try:
             array = input._a
-            if type(array) is ndarray and array.dtype in FLOATS and 0 < array.size < 4096:
-                if array.ndim:
-                    params = (_ALL_DIMS[array.ndim], False, input.dtype)
-                    return _mean.finish_with(_average(array), params, input)
         except AttributeError:
-            pass
+            array = None
+        if type(array) is ndarray and array.dtype in FLOATS and 0 < array.size < 4096:
+            if array.ndim:
+                params = (_ALL_DIMS[array.ndim], False, input.dtype)
+                return _mean.finish_with(_average(array), params, input)
     require_tensor(input, "mean", "input", 1)
     kind = dtype or input.dtype
     if category(kind) < 2:
@@ -664,18 +664,13 @@ def var(
     if unbiased is correction is None:
         try:
             array = input._a
+        except AttributeError:
+            array = None
+        if type(array) is ndarray and array.dtype in FLOATS and type(dim) is int:
             n = array.ndim
-            if (
-                type(array) is ndarray
-                and array.dtype in FLOATS
-                and type(dim) is int
-                and -n <= dim < n
-                and array.shape[dim] > 1
-            ):
+            if -n <= dim < n and array.shape[dim] > 1:
                 params = ((dim % n,), 1, bool(keepdim))
                 return _var.finish_with(_var.cpu(array, *params), params, input)
-        except AttributeError:
-            pass
     dim, correction = _spread_arguments("var", input, dim, unbiased, correction)
     return _variance(input, dim, correction, keepdim)
 

@@ -117,12 +117,13 @@ _logcumsumexp_backward = Operator(
 def _run(op: Operator, x: Tensor, dim: int, *rest: Any) -> Any:
     try:
         array = x._a
+    except AttributeError:
+        array = None
+    if type(array) is ndarray and type(dim) is int and len(rest) == 1:
         n = array.ndim
-        if type(array) is ndarray and type(dim) is int and -n <= dim < n and len(rest) == 1:
+        if -n <= dim < n:
             params = (dim % n, *rest)
             return op.finish_with(op.cpu(array, *params), params, x)
-    except AttributeError:
-        pass
     dim = wrap_dim(dim, x.ndim)
     if x.ndim == 0:
         results = op.call((reshape(x, 1),), (0, *rest))

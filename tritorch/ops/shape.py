@@ -14,13 +14,14 @@ from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype
 from tritorch.core.gates import Computed
 from tritorch.core.layout import contiguous_format
+from tritorch.core.meta import MetaArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, one_of, sizes
 from tritorch.ops.memory import alias, view_dtype
 from tritorch.ops.record.ends import ends_as, ends_with
-from tritorch.ops.record.operator import ndarray
+from tritorch.ops.record.operator import Array, ndarray
 from tritorch.ops.record.publishing import public
 from tritorch.ops.views import view_operator
 
@@ -79,14 +80,18 @@ def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
     """The same memory in another shape, or (given a dtype) as another dtype."""
     try:
         array = self._a
-        if type(array) is ndarray and array.flags.c_contiguous and not named:
-            # Dense: NumPy's reshape is a view, and checks the sizes (but takes -2 for -1).
-            wanted = tuple(size[0]) if len(size) == 1 and isinstance(size[0], _LISTS) else size
+    except AttributeError:
+        array = None
+    if type(array) is ndarray and array.flags.c_contiguous and not named:
+        # Dense: NumPy's reshape is a view, and checks the sizes (but takes -2 for -1).
+        wanted = tuple(size[0]) if len(size) == 1 and isinstance(size[0], _LISTS) else size
+        try:
             out = array.reshape(wanted)
+        except (TypeError, ValueError):  # a dtype, an error to word
+            pass
+        else:
             if out.shape == wanted or -1 in wanted:
                 return _finish_view(out, (out.shape,), self)
-    except (AttributeError, TypeError, ValueError):
-        pass  # sizes in a tuple, a dtype, an error to word
     if "dtype" in named or (size and isinstance(size[0], dtype)):
         return view_dtype(self, *one_of("view", size, named, "dtype"))
     size = one_of("view", size, named, "size")
@@ -97,9 +102,11 @@ def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
 def _viewed(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     if type(x._array) is not BatchedArray:
         try:
-            return _finish_view(_view_array(x._a, shape), (shape,), x)
+            array = x._a
         except AttributeError:
-            pass
+            array = None
+        if type(array) in (ndarray, Array, MetaArray):
+            return _finish_view(_view_array(array, shape), (shape,), x)
     return _view.call((x,), (shape,))
 
 
@@ -112,13 +119,17 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     shape = one_of("reshape", shape, named, "shape")
     try:
         array = input._a
-        if type(array) is ndarray and array.flags.c_contiguous:
-            sides = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], _LISTS) else shape
+    except AttributeError:
+        array = None
+    if type(array) is ndarray and array.flags.c_contiguous:
+        sides = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], _LISTS) else shape
+        try:
             out = array.reshape(sides)
+        except (TypeError, ValueError):  # a dtype, an error to word
+            pass
+        else:
             if out.shape == sides or -1 in sides:
                 return _finish_view(out, (out.shape,), input)
-    except (AttributeError, TypeError, ValueError):
-        pass
     wanted = _infer(sizes(shape), input.numel())
     try:
         return _viewed(input, wanted)
@@ -325,10 +336,10 @@ def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 def _reordered(input: Tensor, order: tuple[int, ...]) -> Tensor:
     try:
         a = input._a
-        if type(a) is ndarray:
-            return _permute.finish_view(a.transpose(order), (order,), input)
     except AttributeError:
-        pass
+        a = None
+    if type(a) is ndarray:
+        return _permute.finish_view(a.transpose(order), (order,), input)
     return _permute.call((input,), (order,))
 
 
@@ -345,10 +356,10 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
         return alias(input)
     try:
         a = input._a
-        if type(a) is ndarray:
-            return _transpose.finish_view(a.swapaxes(dim0, dim1), (dim0, dim1), input)
     except AttributeError:
-        pass
+        a = None
+    if type(a) is ndarray:
+        return _transpose.finish_view(a.swapaxes(dim0, dim1), (dim0, dim1), input)
     return _transpose.call((input,), (dim0, dim1))
 
 

@@ -71,13 +71,13 @@ _log_softmax_backward: Operator = Operator(
 def _run(name: str, op: Operator, x: Tensor, dim: int, kind: dtype | None) -> Tensor:
     try:
         a = x._a
-        n = a.ndim
-        if type(a) is ndarray and a.dtype in FLOATS and kind is None and type(dim) is int:
-            if -n <= dim < n:
-                dim, own = dim % n, x.dtype
-                return op.finish_with(op.cpu(a, dim, own), (dim, own), x)
     except AttributeError:
-        pass
+        a = None
+    if type(a) is ndarray and a.dtype in FLOATS and kind is None and type(dim) is int:
+        n = a.ndim
+        if -n <= dim < n:
+            dim, own = dim % n, x.dtype
+            return op.finish_with(op.cpu(a, dim, own), (dim, own), x)
     require_tensor(x, name, "input", 1)
     dim = wrap_dim(dim, x.ndim)
     if kind is not None and kind is not x.dtype:

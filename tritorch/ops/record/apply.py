@@ -50,40 +50,39 @@ def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
     masks = op.masks
     operands: list[Any] = []
     kind = None
-    try:
-        for value in inputs:
-            number = type(value)
-            if number is not float and number is not int:
-                value = value._a
-                if type(value) is not ndarray or value.size >= BIG:
+    for value in inputs:
+        number = type(value)
+        if number is not float and number is not int:
+            value = getattr(value, "_a", None)
+            if type(value) is not ndarray or value.size >= BIG:
+                return None
+            if len(operands) >= masks:
+                if kind is None:
+                    kind = value.dtype
+                elif value.dtype is not kind:
                     return None
-                if len(operands) >= masks:
-                    if kind is None:
-                        kind = value.dtype
-                    elif value.dtype is not kind:
-                        return None
-            operands.append(value)
-        if kind in op.direct and kind.kind == "f":
-            result = op.cpu(*operands)
-        elif kind is not None and is_narrow(kind) and op.widens:
-            quick = None if masks else op.chained(*operands)
-            if quick is not None:
-                return quick
-            wide: dict[int, Any] = {}  # by identity: h + h widens once
-            for i in range(masks, len(operands)):
-                value = operands[i]
-                if type(value) is ndarray:
-                    operands[i] = wide.get(id(value))
-                    if operands[i] is None:
-                        wide[id(value)] = operands[i] = convert(value, WIDE)
-            result = op.cpu(*operands)
-            if result.dtype is WIDE:
-                result = convert(result, kind)
-        else:
-            return None
-        return result if type(result) is ndarray else None
-    except (AttributeError, ValueError, OverflowError, TypeError):
-        return None  # the general path says what is wrong, if anything is
+        operands.append(value)
+    if kind is None or not op.computable(*operands):
+        return None
+    if kind in op.direct and kind.kind == "f":
+        result = op.cpu(*operands)
+    elif is_narrow(kind) and op.widens:
+        quick = None if masks else op.chained(*operands)
+        if quick is not None:
+            return quick
+        wide: dict[int, Any] = {}  # by identity: h + h widens once
+        for i in range(masks, len(operands)):
+            value = operands[i]
+            if type(value) is ndarray:
+                operands[i] = wide.get(id(value))
+                if operands[i] is None:
+                    wide[id(value)] = operands[i] = convert(value, WIDE)
+        result = op.cpu(*operands)
+        if result.dtype is WIDE:
+            result = convert(result, kind)
+    else:
+        return None
+    return result if type(result) is ndarray else None
 
 
 def _require_integers(inputs: Sequence[Any]) -> None:
@@ -147,17 +146,15 @@ def _compute_into(
         and result.numpy is array.dtype
         and array.dtype in op.direct
         and all(type(o) is not ndarray or o.dtype is array.dtype for o in operands)
+        and op.computable(*operands)
     ):
-        try:
-            if write(op.function, array, *operands):
-                return
-            if array.size >= BIG and _in_blocks(array, operands):
-                threads.elementwise(op.cpu, array, *operands)
-            else:
-                op.cpu(*operands, out=array)  # type: ignore[call-arg]
+        if write(op.function, array, *operands):
             return
-        except (OverflowError, TypeError):
-            pass
+        if array.size >= BIG and _in_blocks(array, operands):
+            threads.elementwise(op.cpu, array, *operands)
+        else:
+            op.cpu(*operands, out=array)  # type: ignore[call-arg]
+        return
     if (
         type(array) is Array
         and not compute.is_complex

@@ -67,16 +67,17 @@ def unary(
         try:
             a = input._a
             kind = a.dtype
-            if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
-                return run(small if a.size < LEAST else large, a, input)
-            elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
-                return finish(gpu_pointwise().flat1(op.gpu_name, a, *plans[kind]), input)
-        except AttributeError:
+        except AttributeError:  # no tensor, or one without a plain array
+            a = kind = None
             if not isinstance(input, Tensor):
                 raise TypeError(
                     f"{name}(): argument 'input' (position 1) must be Tensor, not "
                     f"{type(input).__name__}"
                 ) from None
+        if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
+            return run(small if a.size < LEAST else large, a, input)
+        elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
+            return finish(gpu_pointwise().flat1(op.gpu_name, a, *plans[kind]), input)
         if out is not None and not may_write:
             raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
         return apply(op, (input,), out)
@@ -175,61 +176,53 @@ def binary(
 
 def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
     """a.f_(b) on plain ndarrays of one dtype that nobody records; the general path for all else."""
-    cpu, wants, fits, plans = op.cpu, op.wants, op.direct, op.plans
+    cpu, may_write, fits, plans = op.cpu, op.may_write, op.direct, op.plans
     bump, numbers, meet = _C.bump_version, op.numbers != "none", np.may_share_memory
+    fast = op.is_ufunc and op.rule == SAME
+
+    def written(self: Tensor, other: Any) -> bool:
+        """Writes the result where there is nothing else to do; whether that was so."""
+        number = type(other)
+        try:
+            a = self._a
+            b = other if number is float or number is int else other._a
+        except AttributeError:  # no tensors, or without plain arrays
+            return False
+        kind = a.dtype
+        if b is other:
+            if not (numbers and type(a) is ndarray and kind in fits and a.size < BIG):
+                return False
+            if not (kind.kind == "f" or (number is int and kind.kind in "iu")):
+                return False
+            if 0 in a.strides or not may_write(a, b, self):
+                return False
+        elif b.dtype is not kind or a.shape != b.shape:
+            return False
+        elif type(a) is ndarray is type(b):
+            if kind not in fits or a.size >= BIG or 0 in a.strides:
+                return False
+            if not (a is b or a.base is None is b.base or not meet(a, b)):
+                return False
+            if not may_write(a, b, self, other):
+                return False
+        elif type(a) is Array is type(b) and kind in plans and not self._inference:
+            if op.wants(self, other) or not (a.is_contiguous() and b.is_contiguous()):
+                return False
+            if not gpu_pointwise().may_write(a, (b,)):
+                return False
+            gpu_pointwise().flat2(op.gpu_name, a, b, *plans[kind], a)
+            bump(self)
+            return True
+        else:
+            return False
+        if a.size < LARGE or not write(op.function, a, a, b):
+            cpu(a, b, a)
+        bump(self)
+        return True
 
     def method(self: Tensor, other: Any) -> Tensor:
-        if op.is_ufunc and op.rule == SAME:
-            try:
-                a = self._a
-                kind = a.dtype
-                number = type(other)
-                if number is float or number is int:
-                    if (
-                        numbers
-                        and type(a) is ndarray
-                        and kind in fits
-                        and (kind.kind == "f" or (number is int and kind.kind in "iu"))
-                        and a.size < BIG
-                        and 0 not in a.strides
-                        and not self._inference
-                        and not wants(self)
-                    ):
-                        if a.size < LARGE or not write(op.function, a, a, other):
-                            cpu(a, other, a)
-                        bump(self)
-                        return self
-                    _require_operands(op, self, other)
-                    return apply_in_place(op, (self, other))
-                b = other._a
-                if b.dtype is kind and kind in fits and type(a) is ndarray and type(b) is ndarray:
-                    if (
-                        a.shape == b.shape
-                        and a.size < BIG
-                        and (a.base is None is b.base or not np.may_share_memory(a, b))
-                        and 0 not in a.strides
-                        and (a is b or a.base is None is b.base or not meet(a, b))
-                        and not self._inference
-                        and not wants(self, other)
-                    ):
-                        if a.size < LARGE or not write(op.function, a, a, b):
-                            cpu(a, b, a)
-                        bump(self)
-                        return self
-                elif (
-                    type(a) is Array
-                    and kind in plans
-                    and type(b) is Array
-                    and b.dtype is kind
-                    and not wants(self, other)
-                ):
-                    if a.shape == b.shape and a.is_contiguous() and b.is_contiguous():
-                        if gpu_pointwise().may_write(a, (b,)) and not self._inference:
-                            gpu_pointwise().flat2(op.gpu_name, a, b, *plans[kind], a)
-                            bump(self)
-                            return self
-            except (AttributeError, OverflowError):
-                pass
+        if fast and written(self, other):
+            return self
         _require_operands(op, self, other)
         return apply_in_place(op, (self, other))
 
@@ -239,7 +232,7 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
 def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any]:
     """f(a, b) on plain ndarrays of one dtype (or with a number); `general` for all else."""
     small, large = op.eager, op.large
-    run, finish, fits, plans = op.apply, op.finish, op.direct, op.plans
+    run, finish, fits, plans = op.pointwise, op.finish, op.direct, op.plans
     numbers = op.numbers != "none"
     # NumPy compares narrow integers with numbers that they do not hold; PyTorch casts those.
     integers = "i" if op.rule == ALWAYS_BOOL else "iu"
@@ -249,34 +242,37 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
         try:
             a = input._a
             kind = a.dtype
-            if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
-                number = type(other)
-                if number is float or number is int:
-                    if numbers and (
-                        kind.kind == "f"
-                        or (number is int and kind.kind in integers and kind.itemsize >= least)
-                    ):
-                        cpu = small if a.size < LEAST else large
-                        return run(cpu, a, other, input, other)
-                else:
+        except AttributeError:  # no tensor, or one without a plain array
+            return general(input, other, out)
+        if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
+            number = type(other)
+            if number is float or number is int:
+                if numbers and (
+                    kind.kind == "f"
+                    or (number is int and kind.kind in integers and kind.itemsize >= least)
+                ):
+                    cpu = small if a.size < LEAST else large
+                    return run(cpu, general, a, other, input, other)
+            else:
+                try:
                     b = other._a
-                    if type(b) is ndarray and b.dtype is kind and b.size < BIG:
-                        cpu = small if a.size < LEAST else large
-                        return run(cpu, a, b, input, other)
-            elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
-                number = type(other)
-                if number is float or number is int:
-                    if kind.is_floating_point and numbers:
-                        launched = gpu_pointwise().flat2_number(op.gpu_name, a, other, *plans[kind])
+                except AttributeError:
+                    return general(input, other, out)
+                if type(b) is ndarray and b.dtype is kind and b.size < BIG:
+                    cpu = small if a.size < LEAST else large
+                    return run(cpu, general, a, b, input, other)
+        elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
+            number = type(other)
+            if number is float or number is int:
+                if kind.is_floating_point and numbers:
+                    launched = gpu_pointwise().flat2_number(op.gpu_name, a, other, *plans[kind])
+                    return finish(launched, input, other)
+            else:
+                b = getattr(other, "_a", None)
+                if type(b) is Array and b.dtype is kind and a.shape == b.shape:
+                    if b.is_contiguous() and a.device_index == b.device_index:
+                        launched = gpu_pointwise().flat2(op.gpu_name, a, b, *plans[kind])
                         return finish(launched, input, other)
-                else:
-                    b = other._a
-                    if b.dtype is kind and a.shape == b.shape and b.is_contiguous():
-                        if a.device_index == b.device_index:
-                            launched = gpu_pointwise().flat2(op.gpu_name, a, b, *plans[kind])
-                            return finish(launched, input, other)
-        except (AttributeError, ValueError, OverflowError, TypeError):
-            pass  # the general path says what is wrong, if anything is
         return general(input, other, out)
 
     function.op = op  # type: ignore[attr-defined]
@@ -284,7 +280,7 @@ def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any
 
 
 def _general_binary(op: Pointwise) -> Callable[..., Any]:
-    def general(input: Any, other: Any, out: Any) -> Any:
+    def general(input: Any, other: Any, out: Any = None) -> Any:
         _require_operands(op, input, other)
         return apply(op, (input, other), out)
 
@@ -292,7 +288,7 @@ def _general_binary(op: Pointwise) -> Callable[..., Any]:
 
 
 def _general_operator(op: Pointwise) -> Callable[..., Any]:
-    def general(input: Any, other: Any, out: Any) -> Any:
+    def general(input: Any, other: Any, out: Any = None) -> Any:
         if isinstance(other, OPERANDS):
             return apply(op, (input, other), out)
         if op.name == "eq" and isinstance(other, ndarray):
