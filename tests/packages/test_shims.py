@@ -185,7 +185,21 @@ except ValueError as error:
     assert done.returncode == 0, done.stderr
 
 
-def test_served_libraries():
-    assert shims.served("/x/torchvision/_C.so") == "tritorch.shims.torchvision"
-    assert shims.served("/x/torchaudio/lib/libtorchaudio.abi3.so") == "tritorch.shims.torchaudio"
-    assert shims.served("/x/other/_C.so") is None
+def test_served_libraries(tmp_path):
+    """A library is known by the schemas in it, whatever its file is called."""
+
+    def library(name, *schemas):
+        path = tmp_path / name
+        path.write_bytes(b"\x7fELF\0" + b"\0".join(x.encode() for x in schemas) + b"\0")
+        return str(path)
+
+    align = "roi_align(Tensor input, Tensor rois, float spatial_scale) -> Tensor"
+    for name in ("_C.so", "_C_stable.so"):
+        assert shims.served(library(name, "nms()", align)) == "tritorch.shims.torchvision"
+    decode = "decode_png(Tensor data, int mode, bool apply_exif_orientation=False) -> Tensor"
+    image = library("image_stable.so", decode)
+    assert shims.served(image) == "tritorch.shims.torchvision_image"
+    audio = library("_torchaudio.so", "is_align_available() -> bool")
+    assert shims.served(audio) == "tritorch.shims.torchaudio"
+    assert shims.served(library("other.so", "align(Tensor x) -> Tensor")) is None
+    assert shims.served(str(tmp_path / "none.so")) is None

@@ -17,12 +17,13 @@ import importlib.util
 import sys
 from pathlib import Path
 
-# A library's package and name: the module that defines the same operators.
-_LIBRARIES = {
-    ("torchvision", "_C"): "torchvision",
-    ("torchvision", "image"): "torchvision_image",
-    ("torchaudio", "_torchaudio"): "torchaudio",
-    ("torchaudio", "libtorchaudio"): "torchaudio",
+# The beginning of a schema, which a library registers as text: the module that defines the same
+# operators.  Names of files differ from version to version.
+_SCHEMAS = {
+    b"roi_align(Tensor input, Tensor rois": "torchvision",
+    b"decode_png(Tensor data, int mode": "torchvision_image",
+    b"is_align_available(": "torchaudio",
+    b"forced_align(Tensor log_probs": "torchaudio",
 }
 _MODULES = {"flash_attn": "flash_attn", "xformers": "xformers"}
 
@@ -31,12 +32,12 @@ __all__ = ["available", "install", "served"]
 
 def served(path: str) -> str | None:
     """The module that defines the operators of a compiled library, if there is one."""
-    file = Path(path)
-    for folder in (file.parent, file.parent.parent):
-        name = _LIBRARIES.get((folder.name, file.name.partition(".")[0]))
-        if name:
-            return f"{__name__}.{name}"
-    return None
+    try:
+        content = Path(path).read_bytes()
+    except OSError:  # who loads it says so
+        return None
+    name = next((name for schema, name in _SCHEMAS.items() if schema in content), None)
+    return name and f"{__name__}.{name}"
 
 
 def available() -> tuple[str, ...]:
