@@ -103,6 +103,12 @@ bool InputSpec::lies(std::span<const std::int64_t> sizes, std::span<const std::i
   return true;
 }
 
+// Whether two floats, or two complex numbers, are the same to the bit: 0.0 and -0.0 are not.
+static bool same_bits(PyObject* a, PyObject* b) {
+  const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+  return std::memcmp(&x, &y, sizeof x) == 0;
+}
+
 bool InputSpec::fits(Tensor* t, std::vector<Number>& numbers) const {
   if (!t->array || reinterpret_cast<PyObject*>(Py_TYPE(t->array)) != array_type.get() ||
       is_set(t->tangent) || leaf != static_cast<bool>(t->leaf) || view != is_set(t->base) ||
@@ -225,6 +231,8 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
     }
     case Pattern::equal: {
       if (Py_TYPE(argument) != Py_TYPE(p.object.get())) return false;
+      if (PyFloat_CheckExact(argument) || PyComplex_CheckExact(argument))
+        return same_bits(argument, p.object.get());
       const int same = PyObject_RichCompareBool(argument, p.object.get(), Py_EQ);
       if (same < 0) PyErr_Clear();
       return same == 1;

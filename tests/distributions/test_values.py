@@ -11,6 +11,7 @@ import pytest
 
 import tritorch as torch
 from tests.distributions import cases
+from tritorch import distributions
 
 RECORDED = np.load(Path(__file__).parent / "recorded.npz")
 TOLD = json.loads(str(RECORDED["told"]))
@@ -237,3 +238,16 @@ def test_gradients_of_log_prob(name):
     if given and "Multivariate" not in name and "Wishart" not in name:
         leaves = [v.requires_grad_() for v in given]
         assert torch.autograd.gradcheck(log_prob, leaves, atol=1e-4)
+
+
+def test_classes_say_whether_they_have_rsample() -> None:
+    """As in PyTorch, a plain value on the class where it hangs on no other distribution."""
+    asked = {
+        name: found if isinstance(found := kind.has_rsample, bool) else None
+        for name in distributions.__all__
+        if isinstance(kind := getattr(distributions, name), type) and hasattr(kind, "has_rsample")
+    }
+    of_others = {"Gumbel", "Independent", "Pareto", "TransformedDistribution", "Weibull"}
+    assert {name for name, value in asked.items() if value is None} == of_others
+    reparametrised = "HalfNormal HalfCauchy LogNormal LogisticNormal InverseGamma Kumaraswamy"
+    assert all(asked[name] is True for name in reparametrised.split())

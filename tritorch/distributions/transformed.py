@@ -31,6 +31,7 @@ _LOC_SCALE: dict[str, Any] = {"loc": constraints.real, "scale": constraints.posi
 class LogNormal(TransformedDistribution):
     """exp of a normal number."""
 
+    has_rsample = True
     arg_constraints = _LOC_SCALE
     support = constraints.positive
     loc = delegate("base_dist.loc")
@@ -63,6 +64,7 @@ class LogNormal(TransformedDistribution):
 class LogisticNormal(TransformedDistribution):
     """Shares of a whole, broken off a stick by normal numbers."""
 
+    has_rsample = True
     arg_constraints = _LOC_SCALE
     support = constraints.simplex
     loc = delegate("base_dist.base_dist.loc")
@@ -78,6 +80,7 @@ class LogisticNormal(TransformedDistribution):
 class _Half(TransformedDistribution):
     """The absolute value of a number that is distributed evenly around 0."""
 
+    has_rsample = True
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     _base: Any
@@ -142,6 +145,7 @@ class HalfCauchy(_Half):
 class InverseGamma(TransformedDistribution):
     """The reciprocal of a gamma distributed number."""
 
+    has_rsample = True
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     concentration = delegate("base_dist.concentration")
@@ -316,6 +320,7 @@ class Pareto(TransformedDistribution):
 class Kumaraswamy(TransformedDistribution):
     """Like Beta, with a distribution function in closed form: 1 - (1 - x^a)^b."""
 
+    has_rsample = True
     arg_constraints = {
         "concentration1": constraints.positive,
         "concentration0": constraints.positive,

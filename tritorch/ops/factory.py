@@ -122,6 +122,13 @@ _full = Maker("full", "size value kind device", arrays.full,
               filled_by="fill_ $1")  # fmt: skip
 
 
+def _is_zero(number: Any) -> bool:
+    """Whether memory of a number is all zero bytes: -0.0 has a sign, and False is no number."""
+    if number != 0 or number is False:
+        return False
+    return all(math.copysign(1, part) > 0 for part in (number.real, number.imag))
+
+
 def _make(
     shape: Sequence[int],
     value: Any,
@@ -139,13 +146,18 @@ def _make(
     if kind is None:
         kind = out.dtype if out is not None else defaults.dtype()
     where = place(out.device if out is not None and device is None else device)
+    if out is not None and out.device.type != where.type:
+        raise RuntimeError(
+            f"device type {where.type} does not match device type of out parameter "
+            f"({out.device.type})"
+        )
     if format is not None and format not in (layouts.contiguous_format, layouts.preserve_format):
         made = _empty_strided(shape, layouts.format_strides(shape, format), kind, where)
     elif type(value) is Maker:
         made = value(shape, kind, where)
         if defaults.fills_memory and value is _empty:
             arrays.fill_unwritten(made._array, made.dtype)
-    elif value == 0 and value is not False and not watching:
+    elif _is_zero(value) and not watching:
         made = _zeros(shape, kind, where)
     else:
         made = _full(shape, value, kind, where)
@@ -227,8 +239,7 @@ def _array_like(array: Any, number: Any, kind: dtype, where: Device, format: Any
     else:
         strides = layouts.format_strides(shape, format)
     if strides == layouts.contiguous_strides(shape) and number is not None:
-        zero = number == 0 and number is not False
-        return (arrays.zeros if zero else functools.partial(arrays.full, value=number))(
+        return (arrays.zeros if _is_zero(number) else functools.partial(arrays.full, value=number))(
             shape, kind=kind, device=where
         )
     made = arrays.empty_strided(shape, strides, kind, where)

@@ -24,7 +24,7 @@ from tritorch.ops.checks import (
     shape_error,
 )
 from tritorch.ops.record.operator import Array, ndarray
-from tritorch.ops.record.outputs import require_dtype, require_separate
+from tritorch.ops.record.outputs import require_device, require_dtype, require_separate
 from tritorch.ops.record.pointwise import BIG, COMPLEX_TO_REAL, Pointwise, gpu_pointwise
 from tritorch.ops.record.publishing import refuse_grad_with_out, resize_output
 from tritorch.ops.record.writing import in_place
@@ -98,6 +98,8 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
         result = _direct(op, inputs)
         if result is not None:
             return op.finish(result, *inputs)
+    elif isinstance(out, Tensor):
+        require_device(inputs, out)
     _require_integers(inputs)
     common = result_type(*inputs[op.masks : len(inputs) - op.beside])
     if not op.implements(common):

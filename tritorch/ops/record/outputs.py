@@ -113,6 +113,27 @@ def require_dtype(name: str, result: Dtype, out: Dtype) -> None:
         ) from None
 
 
+def require_device(inputs: Iterable[Any], out: Tensor) -> None:
+    """Refuses an output on another device than the inputs, but for numbers on the CPU."""
+    where = out.device
+    for x in inputs:
+        if (
+            not isinstance(x, Tensor)
+            or x.device == where
+            or (x.device.type == "cpu" and not x.ndim)
+        ):
+            continue
+        if "meta" in (x.device.type, where.type):
+            raise RuntimeError(
+                f"Attempting to copy from device {x.device} to device {where}, but cross-device "
+                "copies are not allowed!"
+            )
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, "
+            f"{x.device} and {where}!"
+        )
+
+
 def require_common_dtype(name: str, inputs: Iterable[Any], out: Any, surely: bool) -> None:
     """Whether what the inputs promote to may be written into an output, for an operator without a
     kernel for it.
