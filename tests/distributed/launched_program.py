@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 
 import tritorch as torch
@@ -32,6 +33,9 @@ def main():
             raise KeyError("the first error")
         dist.all_reduce(x)
         dist.all_reduce(x)
+    if what == "hang":  # the error of each is told; a thread of each goes on
+        threading.Thread(target=time.sleep, args=(300,)).start()
+        raise ValueError("broken at all ranks")
     if what == "once" and rank == 0 and again == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "terminated" and rank == 1:

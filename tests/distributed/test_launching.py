@@ -95,6 +95,13 @@ def test_a_failure_is_told_at_the_end_of_both_hosts():
         assert "ValueError: broken at the last rank" in end and "launched_program.py" in end
 
 
+def test_workers_that_have_raised_and_do_not_end_are_ended():
+    start = time.monotonic()
+    status, _, err = launch("--nproc-per-node", 2, "--shutdown-timeout", 2, PROGRAM, "hang")
+    assert status == 1 and "ValueError: broken at all ranks" in err[err.index("Root Cause") :]
+    assert time.monotonic() - start < 60
+
+
 def test_the_first_error_comes_last():
     """Those that only heard of another's failure are no root cause, whatever their time."""
     status, _, err = launch("--nproc-per-node", 3, PROGRAM, "follow")

@@ -107,7 +107,7 @@ class Host:
         said_done = False
         while True:
             codes = workers.poll()
-            if any(codes):
+            if any(codes) or workers.hang(settings.patience):
                 workers.stop(signal.SIGTERM, settings.patience)
                 workers.finish()
                 failures = workers.failures(codes)

@@ -22,6 +22,7 @@ def main(arguments: list[str]) -> int:
         if path and not os.path.exists(path):  # `record` may have written it
             get_error_handler().record_exception(error)
         shown(kind, error, trace)
+        get_error_handler().record_end()
 
     sys.excepthook = hook
     aliased = arguments[:1] == ["--as-torch"]

@@ -13,7 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch.distributed.elastic.logs import LogsSpecs, Output, Std, line_prefix
-from tritorch.distributed.elastic.multiprocessing.errors import ProcessFailure, record
+from tritorch.distributed.elastic.multiprocessing.errors import (
+    ProcessFailure,
+    get_error_handler,
+    record,
+)
+from tritorch.distributed.elastic.multiprocessing.errors.error_handler import RAISED
 
 __all__ = ["Command", "Workers"]
 
@@ -51,7 +56,11 @@ def _call(function: Any, arguments: Any, environment: dict[str, str], streams: A
     for std, descriptor in streams.items():
         if descriptor is not None:
             os.dup2(descriptor, int(std))
-    end.send(record(function)(*arguments))
+    try:
+        end.send(record(function)(*arguments))
+    except Exception:
+        get_error_handler().record_end()
+        raise
     end.close()
 
 
@@ -109,6 +118,7 @@ class Workers:
         self.processes: list[Any] = []
         self._outputs: list[Output] = []
         self._error_files: list[str] = []
+        self._raised: dict[int, float] = {}  # when an error had ended a worker's main thread
         self.ranks = [int(each["RANK"]) for each in environments]
         try:
             for i, environment in enumerate(environments):
@@ -145,6 +155,15 @@ class Workers:
     def poll(self) -> list[int | None]:
         """The exit codes of those that have ended."""
         return [process.poll() for process in self.processes]
+
+    def hang(self, patience: float) -> bool:
+        """Whether a worker is still there that long after an error has ended its main thread."""
+        now = time.monotonic()
+        for i, process in enumerate(self.processes):
+            if os.path.exists(self._error_files[i] + RAISED) and process.poll() is None:
+                if now - self._raised.setdefault(i, now) > patience:
+                    return True
+        return False
 
     def stop(self, number: int, patience: float) -> None:
         """Ends those that run: by a signal, and after a while by SIGKILL."""

@@ -8,9 +8,12 @@ import json
 import os
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 __all__ = ["ErrorHandler"]
+
+RAISED = ".raised"  # beside an error file, of a process that ends
 
 
 class ErrorHandler:
@@ -30,6 +33,11 @@ class ErrorHandler:
         extra = {"py_callstack": told, "timestamp": str(time.time())}
         data = {"message": {"message": f"{type(e).__name__}: {e}", "extraInfo": extra}}
         self._write(data)
+
+    def record_end(self) -> None:
+        """Says that an error has ended the main thread: the process should be gone soon."""
+        if path := self._get_error_file_path():
+            Path(path + RAISED).touch()
 
     def dump_error_file(self, rootcause_error_file: str, error_code: int = 0) -> None:
         """Makes the error of another process this one's."""
