@@ -34,6 +34,42 @@ class Released {
   BlockingRegion released_;
 };
 
+// Objects of Python that threads without its lock have done with: the next call lets them go.
+struct Dropped {
+  ForkMutex mutex;
+  std::vector<PyObject*> objects;
+
+  void add(void* object) {
+    const std::lock_guard lock(mutex);
+    objects.push_back(static_cast<PyObject*>(object));
+  }
+  void release() {
+    std::vector<PyObject*> all;
+    {
+      const std::lock_guard lock(mutex);
+      all.swap(objects);
+    }
+    for (PyObject* each : all) Py_DECREF(each);
+  }
+};
+Dropped& dropped() {
+  static auto* objects = new Dropped;  // outlives what runs at exit
+  return *objects;
+}
+
+std::shared_ptr<void> hold(nb::handle object) {
+  dropped().release();
+  return {object.inc_ref().ptr(), [](void* held) { dropped().add(held); }};
+}
+
+// A group as Python has it: who lets it go does not wait for its threads.
+struct Member {
+  std::shared_ptr<Group> group;
+  explicit Member(std::shared_ptr<Group> made) : group(std::move(made)) { register_group(group); }
+  Member(const Member&) = delete;
+  ~Member() { group->leave(); }
+};
+
 bool look_at_signals() {
   return outlasting([] {
     Acquired interpreter;
@@ -197,9 +233,9 @@ void check(const Operation& operation, int rank, int size) {
         throw Error(Trouble::backend, "the buffers of a collective differ in size");
 }
 
-std::shared_ptr<Task> submit(Group& group, int kind, int op, int dtype, int root, nb::list in,
-                             nb::list out, std::int64_t timeout, std::uint64_t sequence,
-                             std::uint64_t call, bool wait) {
+std::shared_ptr<Task> submit(Member& self, int kind, int op, int dtype, int root, nb::list in,
+                             nb::list out, nb::list held, std::int64_t timeout,
+                             std::uint64_t sequence, std::uint64_t call, bool wait) {
   Operation operation{static_cast<Kind>(kind),
                       static_cast<ReduceOp>(op),
                       static_cast<DType>(dtype),
@@ -207,10 +243,11 @@ std::shared_ptr<Task> submit(Group& group, int kind, int op, int dtype, int root
                       pieces(in),
                       pieces(out),
                       milliseconds(timeout),
-                      call};
-  check(operation, group.rank(), group.size());
+                      call,
+                      hold(held)};
+  check(operation, self.group->rank(), self.group->size());
   const Released released;
-  return group.submit(std::move(operation), sequence, wait);
+  return self.group->submit(std::move(operation), sequence, wait);
 }
 
 nb::object failure_of(const std::optional<Failure>& failure) {
@@ -283,51 +320,76 @@ void bind_groups(nb::module_& m) {
         return std::make_unique<BoardEngine>(owner, file, rank, size, text(token));
       },
       "owner"_a, "file"_a, "rank"_a, "size"_a, "token"_a);
-  nb::class_<Group>(m, "Group")
+  nb::class_<Member>(m, "Group")
       // engine: of shared memory; none: over sockets.
       .def(
           "__init__",
-          [](Group* self, int rank, int size, std::optional<std::unique_ptr<Engine>> engine,
+          [](Member* self, int rank, int size, std::optional<std::unique_ptr<Engine>> engine,
              Listener& listener, const std::vector<std::pair<std::string, int>>& places,
-             nb::bytes secret, std::int64_t timeout) {
+             nb::bytes secret, std::int64_t timeout, nb::object board) {
             std::vector<Address> addresses;
             for (const auto& [host, port] : places) addresses.push_back({host, port});
             const std::string token = text(secret);
+            auto held = hold(board);
             std::unique_ptr<Engine> chosen = engine ? std::move(*engine) : nullptr;
             const Released released;
             Sockets sockets = meet(listener.fd.get(), addresses, rank, token, !chosen,
                                    Deadline::in(milliseconds(timeout)));
             if (!chosen)
               chosen = std::make_unique<MeshEngine>(std::move(sockets.collectives), rank);
-            new (self) Group(rank, size, std::move(chosen),
-                             std::make_unique<Messages>(std::move(sockets.messages)));
+            new (self) Member(std::make_shared<Group>(
+                rank, size, std::move(chosen),
+                std::make_shared<Messages>(std::move(sockets.messages)), std::move(held)));
           },
           "rank"_a, "size"_a, "engine"_a.none(), "listener"_a, "addresses"_a, "token"_a,
-          "timeout"_a)
-      .def_static("alone", [] { return std::make_unique<Group>(0, 1, nullptr, nullptr); })
+          "timeout"_a, "board"_a.none())
+      .def_static(
+          "alone",
+          [] { return std::make_unique<Member>(std::make_shared<Group>(0, 1, nullptr, nullptr)); })
       .def("submit", &submit, "kind"_a, "op"_a, "dtype"_a, "root"_a, "inputs"_a, "outputs"_a,
-           "timeout"_a, "sequence"_a, "call"_a, "wait"_a)
+           "held"_a, "timeout"_a, "sequence"_a, "call"_a, "wait"_a)
       .def(
           "send",
-          [](Group& self, int peer, std::uint64_t tag, std::uintptr_t address, std::size_t size,
-             std::int64_t timeout) {
+          [](Member& self, int peer, std::uint64_t tag, std::uintptr_t address, std::size_t size,
+             nb::list held, std::int64_t timeout) {
+            auto owner = hold(held);
             const Released released;
-            return self.messages().send(peer, tag, {reinterpret_cast<char*>(address), size},
-                                        milliseconds(timeout));
+            return self.group->messages().send(peer, tag, {reinterpret_cast<char*>(address), size},
+                                               milliseconds(timeout), std::move(owner));
           },
-          "peer"_a, "tag"_a, "address"_a, "size"_a, "timeout"_a)
+          "peer"_a, "tag"_a, "address"_a, "size"_a, "held"_a, "timeout"_a)
       .def(
           "receive",
-          [](Group& self, int peer, std::uint64_t tag, std::uintptr_t address, std::size_t size,
-             std::int64_t timeout) {
+          [](Member& self, int peer, std::uint64_t tag, std::uintptr_t address, std::size_t size,
+             nb::list held, std::int64_t timeout) {
+            auto owner = hold(held);
             const Released released;
-            return self.messages().receive(peer, tag, {reinterpret_cast<char*>(address), size},
-                                           milliseconds(timeout));
+            return self.group->messages().receive(peer, tag,
+                                                  {reinterpret_cast<char*>(address), size},
+                                                  milliseconds(timeout), std::move(owner));
           },
-          "peer"_a, "tag"_a, "address"_a, "size"_a, "timeout"_a)
-      .def("give_up", &Group::give_up, "reason"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def("stop", &Group::stop, nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("failure", [](Group& self) { return failure_of(self.failure()); });
+          "peer"_a, "tag"_a, "address"_a, "size"_a, "held"_a, "timeout"_a)
+      .def(
+          "give_up",
+          [](Member& self, const std::string& reason) {
+            const Released released;
+            self.group->give_up(reason);
+          },
+          "reason"_a)
+      .def("stop",
+           [](Member& self) {
+             const Released released;
+             self.group->stop();
+           })
+      .def_prop_ro("failure", [](Member& self) { return failure_of(self.group->failure()); });
+  m.def(
+      "leave_groups",
+      [](std::int64_t patience) {
+        const Released released;
+        leave_groups(Deadline::in(milliseconds(patience)));
+      },
+      "patience"_a);
+  m.def("end_waiting", [] { distributed::ending = true; });
   nb::dict kinds, ops;
 #define TRITORCH_ENTRY(name) kinds[#name] = static_cast<int>(Kind::name);
   TRITORCH_COLLECTIVES(TRITORCH_ENTRY)

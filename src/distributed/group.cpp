@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <mutex>
 
 namespace tritorch::distributed {
 namespace {
@@ -14,16 +16,39 @@ void alone(const Operation& operation) {
       std::memmove(operation.out[i].data, operation.in[i].data, operation.in[i].size);
 }
 
+// The groups of this process.
+struct Registry {
+  ForkMutex mutex;
+  std::vector<std::weak_ptr<Group>> groups;
+
+  std::vector<std::shared_ptr<Group>> all() {
+    const std::lock_guard lock(mutex);
+    std::vector<std::shared_ptr<Group>> out;
+    for (const auto& each : groups)
+      if (auto group = each.lock()) out.push_back(std::move(group));
+    return out;
+  }
+  void add(const std::shared_ptr<Group>& group) {
+    const std::lock_guard lock(mutex);
+    std::erase_if(groups, [](const auto& each) { return each.expired(); });
+    groups.push_back(group);
+  }
+};
+Registry& registry() {
+  static auto* groups = new Registry;  // outlives what runs at exit
+  return *groups;
+}
+
 }  // namespace
 
-Group::Group(int rank, int size, std::unique_ptr<Engine> engine, std::unique_ptr<Messages> messages)
+Group::Group(int rank, int size, std::unique_ptr<Engine> engine, std::shared_ptr<Messages> messages,
+             std::shared_ptr<void> held)
     : rank_(rank),
       size_(size),
       engine_(std::move(engine)),
       messages_(std::move(messages)),
+      held_(std::move(held)),
       process_(getpid()) {}
-
-Group::~Group() { stop(); }
 
 Messages& Group::messages() {
   if (!messages_) throw Error(Trouble::backend, "a group of one has nobody to send to");
@@ -83,7 +108,7 @@ std::shared_ptr<Task> Group::submit(Operation operation, std::uint64_t sequence,
     }
     if (!wait || running_ || !queue_.empty()) {
       queue_.push_back({std::move(operation), sequence, task});
-      if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+      if (!thread_.started()) thread_.start([self = shared_from_this()] { self->work(); });
       const bool idle = !running_;  // who runs something looks at the queue afterwards
       lock.unlock();                // or the thread would wake to wait for this one
       if (idle) changed_->notify_all();
@@ -113,11 +138,12 @@ void Group::work() {
     if (queue_.empty()) return;
     Queued next = std::move(queue_.front());
     queue_.pop_front();
-    running_ = true;
+    running_ = busy_ = true;
     lock.unlock();
     run(next.operation, next.sequence, *next.task);
+    next = {};
     lock.lock();
-    running_ = false;
+    running_ = busy_ = false;
     changed_->notify_all();
   }
 }
@@ -139,13 +165,35 @@ void Group::stop() {
     stopped_ = true;
     changed_->notify_all();
   }
-  if (thread_.joinable()) {
-    if (process_ == getpid())
-      thread_.join();
-    else
-      thread_.detach();
-  }
+  thread_.join();
   if (messages_) messages_->stop();
+}
+
+void Group::leave() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    changed_->notify_all();
+  }
+  thread_.leave();
+  if (messages_) messages_->leave();
+}
+
+bool Group::idle() {
+  const std::lock_guard lock(mutex_);
+  return !busy_ && queue_.empty() && (!messages_ || messages_->all_sent());
+}
+
+void register_group(const std::shared_ptr<Group>& group) { registry().add(group); }
+
+void leave_groups(const Deadline& deadline) {
+  const auto groups = registry().all();
+  const auto idle = [](const auto& group) { return group->idle(); };
+  while (!std::all_of(groups.begin(), groups.end(), idle) && !deadline.over()) {
+    look_for_interrupts();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  for (const auto& group : groups) group->leave();
 }
 
 }  // namespace tritorch::distributed

@@ -7,19 +7,20 @@
 
 #include <deque>
 #include <memory>
-#include <thread>
 
 #include "distributed/fork_condition.h"
 #include "distributed/messages.h"
 #include "distributed/operation.h"
+#include "distributed/runner.h"
 #include "distributed/task.h"
 
 namespace tritorch::distributed {
 
-class Group {
+class Group : public std::enable_shared_from_this<Group> {
  public:
-  Group(int rank, int size, std::unique_ptr<Engine> engine, std::unique_ptr<Messages> messages);
-  ~Group();
+  // held: what must live as long as the group.
+  Group(int rank, int size, std::unique_ptr<Engine> engine, std::shared_ptr<Messages> messages,
+        std::shared_ptr<void> held = {});
   Group(const Group&) = delete;
 
   // Runs it, now or behind what is queued.
@@ -27,8 +28,12 @@ class Group {
   Messages& messages();
   // Ends all that runs or waits, here and at the other members.
   void give_up(const std::string& reason);
-  // Ends the group once what is queued has run.
+  // Ends the group once what is queued has run; waits for that.
   void stop();
+  // The same, without waiting.
+  void leave();
+  // Whether nothing runs in the group's thread, or waits to, and all messages are sent.
+  bool idle();
   std::optional<Failure> failure();
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -45,14 +50,21 @@ class Group {
 
   int rank_, size_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<Messages> messages_;
+  std::shared_ptr<Messages> messages_;
+  std::shared_ptr<void> held_;
   ForkMutex mutex_;
   ForkCondition changed_;
   std::deque<Queued> queue_;
-  bool running_ = false, stopped_ = false;
+  bool running_ = false, busy_ = false, stopped_ = false;  // busy: the thread runs something
   std::optional<Failure> failure_;
-  std::thread thread_;
+  Runner thread_;
   int process_;
 };
+
+// Notes a group for `leave_groups`.
+void register_group(const std::shared_ptr<Group>& group);
+// For the end of a process: waits until all its groups are idle, but not longer than that, and
+// leaves them.  Threads that still run keep what they use.
+void leave_groups(const Deadline& deadline);
 
 }  // namespace tritorch::distributed

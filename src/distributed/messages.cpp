@@ -21,49 +21,65 @@ Messages::Messages(std::vector<Descriptor> sockets)
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       process_(getpid()) {}
 
-Messages::~Messages() { stop(); }
-
-void Messages::stop() {
-  if (stopped_.exchange(true)) return;
-  if (process_ != getpid()) {
-    if (thread_.joinable()) thread_.detach();
-    return;
-  }
+// Whether this call is the one that stops them; a forked child has nothing to stop.
+bool Messages::tell_to_stop() {
+  if (stopped_.exchange(true) || process_ != getpid()) return false;
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = write(wake_.get(), &one, sizeof one);
-  if (thread_.joinable()) thread_.join();
+  const std::lock_guard lock(mutex_);  // behind a call that starts the thread
+  if (!thread_.started()) close();
+  return true;
+}
+
+void Messages::stop() {
+  if (tell_to_stop()) thread_.join();
+}
+
+void Messages::leave() {
+  tell_to_stop();
+  thread_.leave();
+}
+
+bool Messages::all_sent() {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return peer.sends.empty(); });
+}
+
+void Messages::close() {
   for (const Descriptor& each : sockets_)
     if (each) shutdown(each.get(), SHUT_WR);
-  fail_all({Trouble::lost, "the group was ended", {}});
 }
 
 std::shared_ptr<Task> Messages::begin(
     const std::function<void(const std::shared_ptr<Task>&)>& add) {
   auto task = std::make_shared<Task>();
+  const std::lock_guard lock(mutex_);
   if (stopped_ || process_ != getpid()) {
     task->finish(Failure{Trouble::lost, "the group was ended", {}});
     return task;
   }
-  const std::lock_guard lock(mutex_);
   add(task);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.started()) thread_.start([self = shared_from_this()] { self->run(); });
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = write(wake_.get(), &one, sizeof one);
   return task;
 }
 
 std::shared_ptr<Task> Messages::send(int peer, std::uint64_t tag, Piece piece,
-                                     std::chrono::milliseconds timeout) {
+                                     std::chrono::milliseconds timeout,
+                                     std::shared_ptr<void> held) {
   return begin([&](const std::shared_ptr<Task>& task) {
     peers_[static_cast<std::size_t>(peer)].sends.push_back(
-        {{tag, piece.size}, piece, 0, Deadline::in(timeout), task});
+        {{tag, piece.size}, piece, std::move(held), 0, Deadline::in(timeout), task});
   });
 }
 
 std::shared_ptr<Task> Messages::receive(int peer, std::uint64_t tag, Piece piece,
-                                        std::chrono::milliseconds timeout) {
+                                        std::chrono::milliseconds timeout,
+                                        std::shared_ptr<void> held) {
   return begin([&](const std::shared_ptr<Task>& task) {
-    asked_.push_back({peer, tag, piece, Deadline::in(timeout), task});
+    asked_.push_back({peer, tag, piece, std::move(held), Deadline::in(timeout), task});
   });
 }
 
@@ -100,6 +116,8 @@ void Messages::run() {
       [[maybe_unused]] const auto cleared = read(wake_.get(), &count, sizeof count);
     }
   }
+  close();
+  fail_all({Trouble::lost, "the group was ended", {}});
 }
 
 // Callbacks run Python, which may send and receive: never under the lock.

@@ -11,10 +11,10 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "distributed/operation.h"
+#include "distributed/runner.h"
 #include "distributed/sockets.h"
 #include "distributed/task.h"
 #include "driver/fork.h"
@@ -23,18 +23,21 @@ namespace tritorch::distributed {
 
 inline constexpr int kAnySource = -1;
 
-class Messages {
+class Messages : public std::enable_shared_from_this<Messages> {
  public:
   // sockets: by rank; none at the own.
   explicit Messages(std::vector<Descriptor> sockets);
-  ~Messages();
   Messages(const Messages&) = delete;
+  // held: the owner of the piece's memory.
   std::shared_ptr<Task> send(int peer, std::uint64_t tag, Piece piece,
-                             std::chrono::milliseconds timeout);
+                             std::chrono::milliseconds timeout, std::shared_ptr<void> held = {});
   std::shared_ptr<Task> receive(int peer, std::uint64_t tag, Piece piece,
-                                std::chrono::milliseconds timeout);
-  // All that wait fail, here and at the other members.
+                                std::chrono::milliseconds timeout, std::shared_ptr<void> held = {});
+  // All that wait fail, here and at the other members; waits for that.
   void stop();
+  // The same, without waiting.
+  void leave();
+  bool all_sent();
 
  private:
   struct Header {
@@ -43,6 +46,7 @@ class Messages {
   struct Send {
     Header header;
     Piece piece;
+    std::shared_ptr<void> held;
     std::size_t done = 0;
     Deadline deadline;
     std::shared_ptr<Task> task;
@@ -51,6 +55,7 @@ class Messages {
     int peer;
     std::uint64_t tag;
     Piece piece;
+    std::shared_ptr<void> held;
     Deadline deadline;
     std::shared_ptr<Task> task;
   };
@@ -73,7 +78,9 @@ class Messages {
   std::shared_ptr<Task> begin(const std::function<void(const std::shared_ptr<Task>&)>& add);
   void end(const std::shared_ptr<Task>& task, std::optional<Failure> failure = std::nullopt);
   void finish_ended();
+  bool tell_to_stop();
   void run();
+  void close();
   bool advance_sends(int rank);
   bool advance_receive(int rank);
   bool place(int rank);
@@ -91,7 +98,7 @@ class Messages {
   ForkMutex mutex_;
   Descriptor wake_;
   std::atomic<bool> stopped_{false};
-  std::thread thread_;
+  Runner thread_;
   int process_;
 };
 

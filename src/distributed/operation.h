@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "distributed/reduce.h"
@@ -35,7 +36,8 @@ struct Operation {
   int root = 0;
   std::vector<Piece> in, out;
   std::chrono::milliseconds timeout{};
-  std::uint64_t call = 0;  // hash of what else all members must agree on
+  std::uint64_t call = 0;      // hash of what else all members must agree on
+  std::shared_ptr<void> held;  // the owner of the pieces' memory
 
   // The size that all members must have in common; 0 where each may have its own.
   std::size_t common() const {

@@ -2,6 +2,7 @@
 // whether the program was interrupted.  Nothing here knows Python.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
@@ -32,8 +33,12 @@ struct Interrupted {};
 // alone, while they wait for long.
 inline bool (*interrupted)() = nullptr;
 inline thread_local bool may_be_interrupted = false;
+// Whether the process ends while threads of Python's still wait.
+inline std::atomic<bool> ending{false};
 inline void look_for_interrupts() {
-  if (may_be_interrupted && interrupted && interrupted()) throw Interrupted{};
+  if (!may_be_interrupted) return;
+  if (ending) throw Error(Trouble::lost, "the process ends: its main thread has raised an error");
+  if (interrupted && interrupted()) throw Interrupted{};
 }
 
 class Deadline {

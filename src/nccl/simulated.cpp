@@ -70,6 +70,10 @@ struct Communicator {
   std::vector<std::uint64_t> sent, received;
   Job job;
   std::string name;
+
+  ~Communicator() {
+    if (group) group->leave();
+  }
 };
 
 namespace {
@@ -131,7 +135,7 @@ void meet_others(Communicator& comm) {
   Sockets sockets =
       meet(listener.get(), places, comm.rank, comm.job.secret, false, Deadline::in(60s));
   comm.group = std::make_shared<Group>(comm.rank, comm.size, std::move(engine),
-                                       std::make_unique<Messages>(std::move(sockets.messages)));
+                                       std::make_shared<Messages>(std::move(sockets.messages)));
 }
 
 Comm begin(std::shared_ptr<Communicator> comm, bool blocking) {
@@ -317,8 +321,8 @@ Result collective(Comm handle, cu::CUstream stream, Kind kind, DataType type, Re
   auto call = std::make_shared<Call>();
   call->comm = shared(handle);
   call->stream = stream;
-  call->operation = {kind,           op_of(op), type_of(type).ours, root, std::move(in),
-                     std::move(out), kForever};
+  call->operation = {
+      kind, op_of(op), type_of(type).ours, root, std::move(in), std::move(out), kForever, 0, {}};
   return add(std::move(call));
 }
 

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from tritorch import _C
+from tritorch.distributed import exits
 from tritorch.distributed.constants import (
     DistNetworkError,
     DistStoreError,
@@ -26,6 +27,8 @@ __all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
 _OPERATIONS = _C.distributed.store_operations
 _DONE, _TIMED_OUT, _EMPTY, _REFUSED = range(4)
 _DEFAULT_TIMEOUT = timedelta(seconds=300)
+
+exits.install()
 
 
 def _bytes(text: str | bytes) -> bytes:

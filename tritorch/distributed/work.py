@@ -74,7 +74,7 @@ class TaskWork(Work):
         finish: Callable[[], None] | None,
         tensors: list[Any],
         explain: Callable[[Any], BaseException],
-        held: Any = None,
+        held: list[Any],
     ) -> None:
         self._task, self._finish, self._tensors, self._held = task, finish, tensors, held
         self._explain = explain
@@ -100,7 +100,7 @@ class TaskWork(Work):
             self._error = self._explain(failure)
         elif self._finish is not None:
             self._finish()
-        self._held = None
+        self._held.clear()  # the native half has the list, too
         self._settled = True
 
     def is_completed(self) -> bool:

@@ -64,12 +64,12 @@ def _host() -> str:
 
 
 def _meet(store: Store, rank: int, size: int, timeout: timedelta) -> Any:
-    """Connects the members of a group: the group, and the file of its memory where this process
-    has made it.  A process that closes any descriptor of a file loses its locks of it, so that one
-    stays open as long as the group (src/distributed/board.h says what the lock is for)."""
+    """Connects the members of a group.  A process that closes any descriptor of a file loses its
+    locks of it, so that of the group's memory stays open as long as the group
+    (src/distributed/board.h says what the lock is for)."""
     board = None
     if size == 1:
-        return _native.Group.alone(), board
+        return _native.Group.alone()
     listener = _native.Listener(_own_address(store))
     said: dict[str, Any] = {"address": listener.address, "host": _host()}
     if os.environ.get("TRITORCH_GLOO_TRANSPORT") == "tcp":
@@ -95,7 +95,7 @@ def _meet(store: Store, rank: int, size: int, timeout: timedelta) -> Any:
             engine = None
     addresses = [tuple(member["address"]) for member in members]
     limit = milliseconds(timeout)
-    return _native.Group(rank, size, engine, listener, addresses, token, limit), board
+    return _native.Group(rank, size, engine, listener, addresses, token, limit, board)
 
 
 class ProcessGroupGloo(Backend):
@@ -121,7 +121,7 @@ class ProcessGroupGloo(Backend):
         self.options = timeout if isinstance(timeout, self.Options) else self.Options()
         if isinstance(timeout, timedelta):
             self.options._timeout = timeout
-        self._group, self._board = _meet(store, rank, size, self.options._timeout)
+        self._group = _meet(store, rank, size, self.options._timeout)
         self.ring = Ring("0", rank, size, store if size > 1 else None)
 
     def name(self) -> str:
@@ -155,6 +155,7 @@ class ProcessGroupGloo(Backend):
             call.root,
             inputs,
             outputs,
+            staged.held,
             milliseconds(limit),
             sequence,
             0,
@@ -165,7 +166,7 @@ class ProcessGroupGloo(Backend):
     def send(self, tensor: Any, peer: int, tag: int, timeout: timedelta | None = None) -> Work:
         staged = Staged()
         limit = milliseconds(self.options._timeout if timeout is None else timeout)
-        task = self._group.send(peer, tag, *staged.read(tensor), limit)
+        task = self._group.send(peer, tag, *staged.read(tensor), staged.held, limit)
         explain = self._about(f"send to rank {peer}", tensor)
         return TaskWork(task, None, [tensor], explain, staged.held)
 
@@ -175,7 +176,7 @@ class ProcessGroupGloo(Backend):
         staged = Staged()
         limit = milliseconds(self.options._timeout if timeout is None else timeout)
         source = _ANY_SOURCE if peer is None else peer
-        task = self._group.receive(source, tag, *staged.write(tensor), limit)
+        task = self._group.receive(source, tag, *staged.write(tensor), staged.held, limit)
         what = "recv from any rank" if peer is None else f"recv from rank {peer}"
         return TaskWork(task, staged.finish, [tensor], self._about(what, tensor), staged.held)
 

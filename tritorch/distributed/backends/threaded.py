@@ -15,6 +15,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd import no_grad
 from tritorch.core import locks
+from tritorch.distributed import exits
 from tritorch.distributed.backends.gloo import _OPS, _REDUCING, _check_op, _multiplied
 from tritorch.distributed.backends.interface import Backend, Call
 from tritorch.distributed.constants import DistBackendError, default_pg_timeout
@@ -62,6 +63,18 @@ def _place(store: Store, size: int) -> _Place:
             place = _places[key] = _Place(size)
             place.store = store  # type: ignore[attr-defined]  # its address stays its own
         return place
+
+
+def _break_all() -> None:
+    with _lock:
+        places = list(_places.values())
+    for place in places:
+        with place.changed:
+            place.broken = DistBackendError("the process ends: its main thread has raised an error")
+            place.changed.notify_all()
+
+
+exits.on_error(_break_all)
 
 
 class ThreadedProcessGroup(Backend):
