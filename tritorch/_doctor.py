@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import difflib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -266,6 +267,49 @@ def check_gpus(probe: dict[str, Any]) -> Iterator[Finding]:
             yield Finding(f"GPU {index}", OK, detail)
 
 
+def assembler(capability: tuple[int, int]) -> str:
+    """The ptxas that Triton runs for a GPU: a setting's, or the one in Triton's wheel; or ""."""
+    newest = capability >= (10, 0)
+    setting = "TRITON_PTXAS_BLACKWELL_PATH" if newest else "TRITON_PTXAS_PATH"
+    if path := os.environ.get(setting):
+        return path
+    spec = importlib.util.find_spec("triton")
+    if spec is None or spec.origin is None:
+        return ""
+    folder = Path(spec.origin).parent / "backends" / "nvidia" / "bin"
+    path = folder / ("ptxas-blackwell" if newest else "ptxas")
+    return str(path) if path.exists() else ""
+
+
+def ptxas_release(path: str) -> tuple[int, ...]:
+    """The CUDA release of a ptxas, or nothing."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    match = re.search(r"release (\d+)\.(\d+)", done.stdout)
+    return (int(match[1]), int(match[2])) if match else ()
+
+
+def check_assemblers(probe: dict[str, Any]) -> Iterator[Finding]:
+    """Whether the driver takes what Triton's ptxas makes for each kind of GPU."""
+    for capability in sorted({tuple(gpu["capability"]) for gpu in probe["gpus"]}):
+        path = assembler(capability)
+        release = ptxas_release(path) if path else ()
+        if not release:
+            continue
+        detail = f"CUDA {release[0]}.{release[1]}, for sm_{capability[0]}{capability[1]}"
+        if release >= (13,) and probe.get("cuda", 0) < 13000:
+            which = "TRITON_PTXAS_BLACKWELL_PATH" if capability >= (10, 0) else "TRITON_PTXAS_PATH"
+            fix = (
+                "a driver before CUDA 13 refuses its machine code: install driver 580 or newer, "
+                f"or set {which} to a ptxas of CUDA 12"
+            )
+            yield Finding("ptxas", WARN, detail, fix)
+        else:
+            yield Finding("ptxas", OK, detail)
+
+
 # -- settings and folders --------------------------------------------------------------------------
 
 
@@ -375,7 +419,7 @@ def examine() -> dict[str, list[Finding]]:
             check_triton(),
             extension,
         ],
-        "GPU": [driver, *check_gpus(probe)],
+        "GPU": [driver, *check_gpus(probe), *check_assemblers(probe)],
         "Settings": [*check_settings(dict(os.environ)), check_cache(), *check_kept()],
         "What works": [*try_all(extension, driver, probe)],
     }

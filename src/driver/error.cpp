@@ -34,8 +34,9 @@ constexpr Explanation kExplanations[] = {
     TRITORCH_EXPLAIN(CUDA_ERROR_INVALID_DEVICE,
                      "there is no device with that number; check CUDA_VISIBLE_DEVICES"),
     TRITORCH_EXPLAIN(CUDA_ERROR_INVALID_IMAGE,
-                     "the kernel's machine code is damaged; remove Triton's cache "
-                     "(~/.triton/cache) and run again"),
+                     "the driver does not take the kernel's machine code: it was made for a newer "
+                     "driver, or it is damaged, and then removing Triton's cache "
+                     "(~/.triton/cache) helps"),
     TRITORCH_EXPLAIN(CUDA_ERROR_INVALID_CONTEXT,
                      "the calling thread has no current device, or not the one this call needs"),
     TRITORCH_EXPLAIN(CUDA_ERROR_MAP_FAILED, "device memory could not be mapped to an address"),

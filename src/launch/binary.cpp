@@ -1,9 +1,30 @@
 #include "launch/binary.h"
 
+#include <string_view>
+
 #include "driver/context.h"
 #include "memory/event_queues.h"
 
 namespace tritorch {
+namespace {
+
+constexpr int kAbiOfCuda13 = 8;  // of machine code by ptxas 13; by ptxas 12 it is 7
+
+// What the header of machine code, an ELF file, says of a driver that refuses it; "" for nothing.
+std::string why_refused(const char* image) {
+  constexpr int kAbiVersion = 8;  // its place in the header
+  if (std::string_view(image, 4) != "\x7f" "ELF") return "";
+  const int abi = static_cast<unsigned char>(image[kAbiVersion]);
+  int version = 0;
+  DRIVE(cuDriverGetVersion(&version));
+  if (abi < kAbiOfCuda13 || version >= 13000) return "";
+  const std::string own = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  return "its ABI version is " + std::to_string(abi) + ", that of ptxas 13, which drivers before " +
+         "CUDA 13 refuse, and this one is of CUDA " + own + ": install driver 580 or newer, or set " +
+         "TRITON_PTXAS_PATH (TRITON_PTXAS_BLACKWELL_PATH) to a ptxas of CUDA 12";
+}
+
+}  // namespace
 
 Binary load_binary(const std::string& name, const char* image, int shared, int device) {
   DeviceScope scope(device);
@@ -11,7 +32,11 @@ Binary load_binary(const std::string& name, const char* image, int shared, int d
   cu::CUfunction function;
   {
     memory::RelaxedCapture relaxed(driver());  // a graph's first launch loads its kernels
-    check(driver().cuModuleLoadData(&module, image), "cuModuleLoadData(&module, image)");
+    const cu::CUresult loaded = driver().cuModuleLoadData(&module, image);
+    if (loaded == cu::CUDA_ERROR_INVALID_IMAGE || loaded == cu::CUDA_ERROR_NO_BINARY_FOR_GPU)
+      if (const std::string why = why_refused(image); !why.empty())
+        throw CudaError(loaded, "cuModuleLoadData(&module, image)", why);
+    check(loaded, "cuModuleLoadData(&module, image)");
     const cu::CUresult found = driver().cuModuleGetFunction(&function, module, name.c_str());
     if (found != cu::CUDA_SUCCESS) (void)driver().cuModuleUnload(module);
     check(found, "cuModuleGetFunction(&function, module, name)");

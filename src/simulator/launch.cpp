@@ -260,10 +260,11 @@ void cuModuleLoadData(CUmodule* handle, const void* image) {
   require(handle && image);
   check_unsafe_in_capture();
   const std::string_view text(static_cast<const char*>(image));
-  // Machine code does not run on the host.
-  require(!text.starts_with("\x7f"
-                            "ELF"),
-          CUDA_ERROR_NOT_SUPPORTED);
+  // Machine code does not run on the host, and a driver of CUDA 12 refuses that of ptxas 13.
+  constexpr char kAbiOfCuda13 = 8;
+  const bool machine_code = text.starts_with("\x7f" "ELF");
+  require(!machine_code || text.size() < 9 || text[8] < kAbiOfCuda13, CUDA_ERROR_INVALID_IMAGE);
+  require(!machine_code, CUDA_ERROR_NOT_SUPPORTED);
   auto found = state().images.find(text);
   require(found != state().images.end(), CUDA_ERROR_INVALID_IMAGE);
   *handle = state().modules.add(std::make_shared<Module>(Module{found->second}));

@@ -292,3 +292,16 @@ def test_the_native_stack_is_the_only_launcher():
     assert [kind for kind, _ in compiled.run.parameters] == ["pointer"] * 3 + ["i32"] + [
         "pointer"
     ] * 2
+
+
+@pytest.mark.simulated
+def test_machine_code_that_is_newer_than_the_driver() -> None:
+    """The simulated driver is of CUDA 12.8, and so takes what ptxas 12 makes (ABI version 7)."""
+    header = b"\x7fELF\x02\x01\x01\x33"
+    with pytest.raises(cuda.CudaError, match="ABI version is 8.*CUDA 12.8: install"):
+        _C.load_binary("kernel", header + b"\x08" + bytes(55), 0, 0)
+    with pytest.raises(cuda.CudaError, match="NOT_SUPPORTED"):
+        _C.load_binary("kernel", header + b"\x07" + bytes(55), 0, 0)
+    with pytest.raises(cuda.CudaError, match="damaged") as raised:
+        _C.load_binary("kernel", b"nonsense", 0, 0)
+    assert "ABI" not in str(raised.value)

@@ -147,6 +147,30 @@ def test_no_driver_at_all(monkeypatch):
     assert found.status == NOTE and "525" in found.fix and "TRITORCH_SIMULATE_CUDA=1" in found.fix
 
 
+@pytest.mark.parametrize(
+    ("release", "capability", "driver", "status", "words"),
+    [
+        ("12.9", [9, 0], 12080, OK, "CUDA 12.9, for sm_90"),
+        ("13.4", [10, 0], 13000, OK, "CUDA 13.4, for sm_100"),
+        ("13.4", [9, 0], 12080, WARN, "set TRITON_PTXAS_PATH to a ptxas of CUDA 12"),
+        ("13.4", [10, 0], 12080, WARN, "set TRITON_PTXAS_BLACKWELL_PATH to"),
+    ],
+)
+def test_assemblers(monkeypatch, tmp_path, release, capability, driver, status, words):
+    program = tmp_path / "ptxas"
+    program.write_text(f"#!/bin/sh\necho Cuda compilation tools, release {release}, V{release}.1\n")
+    program.chmod(0o755)
+    for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
+        monkeypatch.setenv(name, str(program))
+    (found,) = _doctor.check_assemblers({"cuda": driver, "gpus": [{"capability": capability}]})
+    assert found.status == status and words in f"{found.detail} {found.fix}"
+
+
+def test_no_assembler(monkeypatch):
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/nowhere/ptxas")
+    assert not [*_doctor.check_assemblers({"cuda": 12080, "gpus": [{"capability": [9, 0]}]})]
+
+
 def test_gpus():
     new, old = _doctor.check_gpus({"gpus": [GPU, {**GPU, "name": "T4", "capability": [7, 5]}]})
     assert new == Finding("GPU 0", OK, "NVIDIA H100, 80.0 GiB, sm_90")
