@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import warnings
 from pathlib import Path
 
@@ -251,3 +253,23 @@ def test_classes_say_whether_they_have_rsample() -> None:
     assert {name for name, value in asked.items() if value is None} == of_others
     reparametrised = "HalfNormal HalfCauchy LogNormal LogisticNormal InverseGamma Kumaraswamy"
     assert all(asked[name] is True for name in reparametrised.split())
+
+
+# Other arguments of distributions that keep the parameter they are given as _param.
+BY_PROBS = {
+    "Bernoulli": {}, "Binomial": {"total_count": 3}, "Categorical": {},
+    "NegativeBinomial": {"total_count": 3}, "ContinuousBernoulli": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", ["probs", "logits"])
+@pytest.mark.parametrize("name", BY_PROBS)
+def test_the_given_parameter_is_an_attribute(name, given):
+    made = getattr(D, name)(**BY_PROBS[name], **{given: torch.tensor([[0.2, 0.3, 0.5]])})
+    for each in (made, copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert vars(each)["_param"] is vars(each)[given]
+    assert made.logits.shape == made.probs.shape == made.param_shape
+    wider = made.expand((4, *made.batch_shape))
+    assert wider._param is vars(wider)["logits"]  # as PyTorch: both are there, the last one is kept
+    made._param = torch.zeros(5)
+    assert made.param_shape == (5,)

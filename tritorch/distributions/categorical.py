@@ -37,9 +37,9 @@ class Categorical(ProbsOrLogits):
                 raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         shape = self._take(probs, logits)
         if probs is not None:
-            self.probs = self.probs / self.probs.sum(-1, keepdim=True)
+            self._param = self.probs = self.probs / self.probs.sum(-1, keepdim=True)
         else:
-            self.logits = self.logits - self.logits.logsumexp(-1, keepdim=True)
+            self._param = self.logits = self.logits - self.logits.logsumexp(-1, keepdim=True)
         self._num_events = shape[-1]
         super().__init__(shape[:-1], validate_args=validate_args)
 

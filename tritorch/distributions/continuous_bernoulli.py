@@ -43,7 +43,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
             if validate_args is not None:
                 if not bool(self.arg_constraints["probs"].check(self.probs).all()):
                     raise ValueError("The parameter probs has invalid values")
-            self.probs = clamp_probs(self.probs)
+            self._param = self.probs = clamp_probs(self.probs)
         self._lims = lims
         super().__init__(shape, validate_args=validate_args)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.size import Size
@@ -21,18 +22,18 @@ class ProbsOrLogits(Distribution):
 
     _abstract = True
     _binary = True
-    _given: str
+    _param: Tensor
 
     def _take(self, probs: Any, logits: Any, **others: Any) -> Size:
         """Sets the one that is given, and other parameters broadcast with it and of its dtype."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        self._given = "probs" if logits is None else "logits"
         given = probs if logits is None else logits
         *values, given = broadcast_all(*others.values(), given)
         for name, value in zip(others, values):
             setattr(self, name, value.type_as(given))
-        setattr(self, self._given, given)
+        self._param = given
+        setattr(self, "probs" if logits is None else "logits", given)
         return given.size()
 
     @lazy_property
@@ -45,19 +46,10 @@ class ProbsOrLogits(Distribution):
         """The probabilities."""
         return logits_to_probs(self.logits, is_binary=self._binary)
 
-    @property
-    def _param(self) -> Tensor:
-        return getattr(self, self._given)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_param": self._param}  # an attribute of PyTorch's
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        given = state.get("_given") or next(
-            name for name in ("probs", "logits") if state.get(name) is state["_param"]
-        )
-        self.__dict__.update(state | {"_given": given})
-        self.__dict__.pop("_param", None)
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        new = super().expand(batch_shape, _instance)
+        new._param = new.__dict__["logits" if "logits" in self.__dict__ else "probs"]
+        return new
 
     @property
     def param_shape(self) -> Size:
