@@ -1,5 +1,7 @@
 """Packed sequences: what each sequence gives alone."""
 
+import copy
+
 import pytest
 
 import tritorch as torch
@@ -64,3 +66,18 @@ def test_sizes_are_checked():
         net(torch.ones(5, 2, 3), torch.ones(1, 3, 4))
     with pytest.warns(UserWarning, match="dropout option adds dropout after all but last"):
         nn.LSTM(3, 4, dropout=0.5)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_assigned_flat_weights_are_used_until_a_weight_is_set_or_all_are_moved(kind):
+    module, x = getattr(torch.nn, kind)(2, 3), torch.ones(4, 2)
+    zeros = [torch.zeros_like(w) for w in module._flat_weights]
+    module._flat_weights = list(zeros)
+    assert not module(x)[0].any()
+    assert copy.deepcopy(module)(x)[0].any()
+    module.bias_ih_l0 = torch.nn.Parameter(torch.ones_like(module.bias_ih_l0))
+    assert module._flat_weights[2] is module.bias_ih_l0
+    assert module._flat_weights[0] is zeros[0]
+    assert module(x)[0].any()
+    module.double()
+    assert module._flat_weights[0] is module.weight_ih_l0

@@ -96,11 +96,29 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Any]:
+        if (assigned := self.__dict__.get("_assigned_weights")) is not None:
+            return assigned
         return [getattr(self, name, None) for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: list[Any]) -> None:
+        self.__dict__["_assigned_weights"] = weights
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        assigned = self.__dict__.get("_assigned_weights")
+        if assigned is not None and name in self._flat_weights_names:
+            assigned[self._flat_weights_names.index(name)] = value
+        super().__setattr__(name, value)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self.__dict__.pop("_assigned_weights", None)
+        return super()._apply(fn, recurse)
 
     def __getstate__(self) -> dict[str, Any]:
         flat = {name: getattr(self, name) for name in _FLAT}  # PyTorch's modules hold them
-        return super().__getstate__() | flat
+        state = super().__getstate__() | flat
+        state.pop("_assigned_weights", None)  # copies use weights of their own, as PyTorch's do
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = {name: value for name, value in state.items() if name not in _FLAT}
@@ -153,7 +171,7 @@ class RNNBase(Module):
             batch = data.size(0 if self.batch_first and not single else 1)
         state = self._given(hx, data, batch, single, order)
         self._check(data, state, batch)
-        weights = [getattr(self, name) for name in self._flat_weights_names]
+        weights = self._flat_weights
         options = (
             weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional,
         )  # fmt: skip
