@@ -377,3 +377,25 @@ def test_threads_do_not_change_a_bit() -> None:
             tritorch.set_num_threads(before)
     for a, b in zip(*found):
         np.testing.assert_array_equal(a, b)
+
+
+def test_hooks_run_once_around_an_optimizer_that_another_one_holds():
+    class Around(optim.Optimizer):  # like accelerate's: no super().__init__()
+        def __init__(self, held: Any) -> None:
+            self.held = held
+
+        def step(self, closure: Any = None) -> Any:
+            return self.held.step(closure)
+
+    ran = []
+    held = optim.SGD([tritorch.ones(2, requires_grad=True)], lr=0.1)
+    handles = [
+        optim.optimizer.register_optimizer_step_pre_hook(lambda *_: ran.append("every pre")),
+        optim.optimizer.register_optimizer_step_post_hook(lambda *_: ran.append("every post")),
+        held.register_step_pre_hook(lambda *_: ran.append("own pre")),
+        held.register_step_post_hook(lambda *_: ran.append("own post")),
+    ]
+    Around(held).step()
+    for handle in handles:
+        handle.remove()
+    assert ran == ["every pre", "own pre", "own post", "every post"]

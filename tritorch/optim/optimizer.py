@@ -53,7 +53,6 @@ class _RequiredParameter:
 
 required = _RequiredParameter()
 
-_NONE: Hooks = OrderedDict()
 _global_pre_hooks: Hooks = OrderedDict()
 _global_post_hooks: Hooks = OrderedDict()
 
@@ -108,9 +107,11 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     def stepping(*args: Any, **kwargs: Any) -> Any:
         _C.settle()  # what waits may read the parameters
         self = args[0]
-        fields = self.__dict__  # a subclass around another optimizer may have none of ours
-        before = fields.get("_optimizer_step_pre_hooks", _NONE)
-        after = fields.get("_optimizer_step_post_hooks", _NONE)
+        fields = self.__dict__
+        before = fields.get("_optimizer_step_pre_hooks")
+        if before is None:  # not initialized: around another optimizer, whose step has the hooks
+            return step(*args, **kwargs)
+        after = fields["_optimizer_step_post_hooks"]
         hooked = before or after or _global_pre_hooks or _global_post_hooks
         profiled = not self._stepping and events.enabled()
         if self._stepping or not (hooked or profiled):
