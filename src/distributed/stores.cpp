@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -17,6 +18,8 @@ namespace {
 
 // How much longer than the server a client waits for its answer.
 constexpr std::chrono::milliseconds kGrace{5000};
+// How long a client that has met the server waits for another connection to it.
+constexpr std::chrono::milliseconds kReconnect{5000};
 
 Deadline deadline_of(const StoreRequest& request) {
   return Deadline::in(std::chrono::milliseconds(request.milliseconds));
@@ -138,7 +141,8 @@ Descriptor ClientEngine::connect(const Deadline& deadline) {
 }
 
 StoreReply ClientEngine::call(const StoreRequest& request) {
-  const Deadline deadline = Deadline::in(std::chrono::milliseconds(request.milliseconds) + kGrace);
+  const auto limit = std::chrono::milliseconds(request.milliseconds) + kGrace;
+  const Deadline deadline = Deadline::in(limit);
   Descriptor fd;
   {
     const std::lock_guard lock(mutex_);
@@ -151,9 +155,9 @@ StoreReply ClientEngine::call(const StoreRequest& request) {
       idle_.pop_back();
     }
   }
-  if (!fd) fd = connect(deadline);
   StoreReply reply;
   try {
+    if (!fd) fd = connect(Deadline::in(std::min(kReconnect, limit)));
     reply = exchange(fd.get(), request, deadline);
   } catch (const Error& error) {
     throw Error(Trouble::network, "The store at [" + host_ + "]:" + std::to_string(port_) +
