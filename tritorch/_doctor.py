@@ -277,8 +277,8 @@ def assembler(capability: tuple[int, int]) -> str:
     if spec is None or spec.origin is None:
         return ""
     folder = Path(spec.origin).parent / "backends" / "nvidia" / "bin"
-    path = folder / ("ptxas-blackwell" if newest else "ptxas")
-    return str(path) if path.exists() else ""
+    program = folder / ("ptxas-blackwell" if newest else "ptxas")
+    return str(program) if program.exists() else ""
 
 
 def ptxas_release(path: str) -> tuple[int, ...]:

@@ -13,14 +13,19 @@ constexpr int kAbiOfCuda13 = 8;  // of machine code by ptxas 13; by ptxas 12 it 
 // What the header of machine code, an ELF file, says of a driver that refuses it; "" for nothing.
 std::string why_refused(const char* image) {
   constexpr int kAbiVersion = 8;  // its place in the header
-  if (std::string_view(image, 4) != "\x7f" "ELF") return "";
+  if (std::string_view(image, 4) !=
+      "\x7f"
+      "ELF")
+    return "";
   const int abi = static_cast<unsigned char>(image[kAbiVersion]);
   int version = 0;
   DRIVE(cuDriverGetVersion(&version));
   if (abi < kAbiOfCuda13 || version >= 13000) return "";
-  const std::string own = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  const std::string own =
+      std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
   return "its ABI version is " + std::to_string(abi) + ", that of ptxas 13, which drivers before " +
-         "CUDA 13 refuse, and this one is of CUDA " + own + ": install driver 580 or newer, or set " +
+         "CUDA 13 refuse, and this one is of CUDA " + own +
+         ": install driver 580 or newer, or set " +
          "TRITON_PTXAS_PATH (TRITON_PTXAS_BLACKWELL_PATH) to a ptxas of CUDA 12";
 }
 

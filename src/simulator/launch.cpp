@@ -262,7 +262,9 @@ void cuModuleLoadData(CUmodule* handle, const void* image) {
   const std::string_view text(static_cast<const char*>(image));
   // Machine code does not run on the host, and a driver of CUDA 12 refuses that of ptxas 13.
   constexpr char kAbiOfCuda13 = 8;
-  const bool machine_code = text.starts_with("\x7f" "ELF");
+  const bool machine_code = text.starts_with(
+      "\x7f"
+      "ELF");
   require(!machine_code || text.size() < 9 || text[8] < kAbiOfCuda13, CUDA_ERROR_INVALID_IMAGE);
   require(!machine_code, CUDA_ERROR_NOT_SUPPORTED);
   auto found = state().images.find(text);

@@ -208,8 +208,8 @@ bool set_modes_asked(bool asked);  // whether function modes are; gives what it 
 // last asked, first learns its history anew.
 // -1: a Python error is set.
 int requires_grad(Tensor* t);
-// The attribute `requires_grad`: as above, but a view that may not be asked for its history since it
-// was made without gradients (`created`) wants gradients if its base does.
+// The attribute `requires_grad`: as above, but a view that may not be asked for its history since
+// it was made without gradients (`created`) wants gradients if its base does.
 int wants_grad(Tensor* t);
 
 // New references, as the properties give them: a Size; the dtype; whether gradients flow to it.
