@@ -16,7 +16,7 @@ from tritorch.ops.arithmetic import where
 from tritorch.ops.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.copying import written
 from tritorch.ops.pointwise import sigmoid, tanh
-from tritorch.ops.record.apply import apply
+from tritorch.ops.record.apply import apply, widened
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.kinds import ternary, unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
@@ -333,7 +333,7 @@ def _mish_grad(g: Tensor, x: Tensor) -> Tensor:
     return g * (soft + x * x.sigmoid() * (1 - soft * soft))
 
 
-_mish = _record("mish", "", lambda x: x * softplus(x).tanh(), _mish_grad, "Mish")
+_mish = _record("mish", "", widened(lambda x: x * softplus(x).tanh()), _mish_grad, "Mish")
 
 
 @with_inplace
@@ -350,7 +350,7 @@ def _smooth_relu(x: Tensor, beta: float, threshold: float) -> Tensor:
 
 
 _softplus = _record(
-    "softplus", "beta threshold", _smooth_relu,
+    "softplus", "beta threshold", widened(_smooth_relu),
     lambda g, x, beta, threshold: where(x * beta > threshold, g, g * (x * beta).sigmoid()),
     "Softplus",
 )  # fmt: skip

@@ -17,6 +17,7 @@ from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import require_kernel
+from tritorch.ops.record.apply import widened
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.kinds import unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
@@ -302,7 +303,7 @@ _round_decimals = Operator(
     "decimals",
     axes="...->...",
     schema="round.decimals(x, decimals=decimals)",
-    composed=_rounded,
+    composed=widened(_rounded),
     grad=_flat,
     node="Round1",
     layout="elementwise",

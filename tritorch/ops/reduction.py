@@ -14,7 +14,7 @@ from tritorch import _C
 from tritorch._trees.nodes import register_structseq
 from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim, wrap_dims
-from tritorch.core.dtype import bool_, dtype, int64, uint8
+from tritorch.core.dtype import bool_, dtype, float32, int64, uint8
 from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import category, not_implemented, scalar_name
@@ -695,7 +695,14 @@ def std(
 ) -> Tensor:
     """The standard deviation over dims."""
     dim, correction = _spread_arguments("std", input, dim, unbiased, correction)
+    if _is_narrow(input):  # a variance may be too large where its root is not
+        deviation = _safe_sqrt(_variance(input.to(float32), dim, correction, keepdim))
+        return deviation.to(input.dtype)
     return _safe_sqrt(_variance(input, dim, correction, keepdim))
+
+
+def _is_narrow(x: Tensor) -> bool:
+    return x.dtype.itemsize == 2 and x.dtype.is_floating_point
 
 
 _std = Operator(
@@ -758,8 +765,9 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over dims."""
     dim, correction = _spread_arguments("std_mean", input, dim, unbiased, correction)
-    variance, average = _variance_and_mean(input, dim, correction, keepdim)
-    return _safe_sqrt(variance), average
+    wide = input.to(float32) if _is_narrow(input) else input
+    variance, average = _variance_and_mean(wide, dim, correction, keepdim)
+    return _safe_sqrt(variance).to(input.dtype), average.to(input.dtype)
 
 
 # ---- norms and logs ------------------------------------------------------------------------------

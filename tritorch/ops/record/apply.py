@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
 from tritorch.core.arrays import convert
-from tritorch.core.dtype import dtype
+from tritorch.core.dtype import dtype, float32
 from tritorch.core.meta import MetaArray, real_among_fake
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
@@ -90,6 +90,17 @@ def _require_integers(inputs: Sequence[Any]) -> None:
     for value in inputs:
         if type(value) is int and not -(2**63) <= value < 2**64:
             raise OverflowError("int too big to convert")
+
+
+def widened(definition: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A definition that computes float16 and bfloat16 in float32, and rounds its result once."""
+
+    def run(x: Tensor, *params: Any) -> Tensor:
+        if x.dtype.itemsize == 2 and x.dtype.is_floating_point:
+            return definition(x.to(float32), *params).to(x.dtype)
+        return definition(x, *params)
+
+    return run
 
 
 def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
