@@ -21,8 +21,6 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "mm": lambda x, out: torch.mm(x[:, None], x[None], out=out),
     "cat": lambda x, out: torch.cat([x, x], out=out),
     "softmax": lambda x, out: torch.softmax(x, 0, out=out),
-    "ones": lambda x, out: torch.ones(3, device=x.device, out=out),
-    "full": lambda x, out: torch.full((3,), 1.0, device=x.device, out=out),
 }
 
 

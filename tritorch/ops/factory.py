@@ -146,11 +146,6 @@ def _make(
     if kind is None:
         kind = out.dtype if out is not None else defaults.dtype()
     where = place(out.device if out is not None and device is None else device)
-    if out is not None and out.device.type != where.type:
-        raise RuntimeError(
-            f"device type {where.type} does not match device type of out parameter "
-            f"({out.device.type})"
-        )
     if format is not None and format not in (layouts.contiguous_format, layouts.preserve_format):
         made = _empty_strided(shape, layouts.format_strides(shape, format), kind, where)
     elif type(value) is Maker:

@@ -765,9 +765,11 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over dims."""
     dim, correction = _spread_arguments("std_mean", input, dim, unbiased, correction)
-    wide = input.to(float32) if _is_narrow(input) else input
-    variance, average = _variance_and_mean(wide, dim, correction, keepdim)
-    return _safe_sqrt(variance).to(input.dtype), average.to(input.dtype)
+    if _is_narrow(input):
+        variance, average = _variance_and_mean(input.to(float32), dim, correction, keepdim)
+        return _safe_sqrt(variance).to(input.dtype), average.to(input.dtype)
+    variance, average = _variance_and_mean(input, dim, correction, keepdim)
+    return _safe_sqrt(variance), average
 
 
 # ---- norms and logs ------------------------------------------------------------------------------
