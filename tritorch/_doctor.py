@@ -292,7 +292,7 @@ def ptxas_release(path: str) -> tuple[int, ...]:
 
 
 def check_assemblers(probe: dict[str, Any]) -> Iterator[Finding]:
-    """Whether the driver takes what Triton's ptxas makes for each kind of GPU."""
+    """Compares the driver with the ptxas that Triton runs for each kind of GPU."""
     for capability in sorted({tuple(gpu["capability"]) for gpu in probe["gpus"]}):
         path = assembler(capability)
         release = ptxas_release(path) if path else ()

@@ -107,7 +107,7 @@ def is_registered(function: ast.FunctionDef) -> bool:
 
 
 def reads_memory(node: ast.AST, names: set[str]) -> bool:
-    """Whether an expression has a tensor's array in it, by an attribute or a name that holds it."""
+    """True if an expression has a tensor's array in it, by an attribute or a name that holds it."""
     return any(
         (isinstance(part, ast.Attribute) and part.attr in ("_array", "_a"))
         or (isinstance(part, ast.Name) and part.id in names)

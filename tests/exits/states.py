@@ -23,7 +23,7 @@ HOUR = 3600.0
 
 @dataclasses.dataclass
 class State:
-    """How many processes are in it, how each ends, and what stands last in what it prints."""
+    """The number of its processes, how each ends, and the last words that it prints."""
 
     run: Callable[..., None]
     ranks: int = 1

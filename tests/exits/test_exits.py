@@ -49,7 +49,7 @@ class Group:
             )  # fmt: skip
 
     def over(self):
-        """Whether all have ended, or one has not in time, and is killed."""
+        """True if all have ended; one that has not in time is killed."""
         passed = time.monotonic() - self.start
         for i, process in enumerate(self.processes):
             if self.seconds[i] is None and process.poll() is not None:

@@ -401,7 +401,7 @@ def _why_not(
 
 
 def _may_wait(result: Any, given: list[Tensor]) -> bool:
-    """Whether a result is of new plain tensors and of arguments, parameters too."""
+    """True if a result is of new plain tensors and of arguments, parameters too."""
     if type(result) in (tuple, list) or hasattr(result, "_make"):
         return all(_may_wait(item, given) for item in result)
     if result is None or any(result is x for x in given):

@@ -67,7 +67,7 @@ def passes_off(options: dict[str, Any]) -> frozenset[str]:
 
 
 def settles_checks(options: dict[str, Any]) -> bool:
-    """Whether calls that check values are computed at once, so that errors leave them."""
+    """True if calls that check values are computed at once, so that errors leave them."""
     chosen = {key.replace("-", "_"): value for key, value in options.items()}
     return bool(chosen.get("settle_checks", config.settle_checks))
 

@@ -1,4 +1,4 @@
-"""How a process leaves its groups when Python ends.
+"""Leaving of process groups when Python ends.
 
 # Note [Works at exit]
 Before Python's threads may end no more, works that can end do so, within some seconds; what still
@@ -30,7 +30,7 @@ def on_error(function: Callable[[], None]) -> None:
 
 
 def _raised() -> bool:
-    """Whether an error has ended the main thread."""
+    """True if an error has ended the main thread."""
     return getattr(sys, "last_value", None) is not None
 
 
@@ -47,7 +47,7 @@ def _leave_groups() -> None:
 
 
 def install() -> None:
-    """Has Python call this module when it ends."""
+    """Registers this module with Python's exit."""
     register: Any = getattr(threading, "_register_atexit", None)
     if register is not None:  # concurrent.futures has it from there, too
         register(_end_threads)

@@ -123,7 +123,7 @@ _full = Maker("full", "size value kind device", arrays.full,
 
 
 def _is_zero(number: Any) -> bool:
-    """Whether memory of a number is all zero bytes: -0.0 has a sign, and False is no number."""
+    """True if a number in memory is zero bytes alone: -0.0 has a sign, and False is no number."""
     if number != 0 or number is False:
         return False
     return all(math.copysign(1, part) > 0 for part in (number.real, number.imag))

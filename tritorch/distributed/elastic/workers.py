@@ -157,7 +157,7 @@ class Workers:
         return [process.poll() for process in self.processes]
 
     def hang(self, patience: float) -> bool:
-        """Whether a worker is still there that long after an error has ended its main thread."""
+        """True if a worker is still there that long after an error has ended its main thread."""
         now = time.monotonic()
         for i, process in enumerate(self.processes):
             if os.path.exists(self._error_files[i] + RAISED) and process.poll() is None:
