@@ -21,6 +21,7 @@ from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import any_true, require_tensor
+from tritorch.ops.record.apply import is_half
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import reduced, same, with_indices
@@ -695,14 +696,10 @@ def std(
 ) -> Tensor:
     """The standard deviation over dims."""
     dim, correction = _spread_arguments("std", input, dim, unbiased, correction)
-    if _is_narrow(input):  # a variance may be too large where its root is not
+    if is_half(input):  # a variance may be too large where its root is not
         deviation = _safe_sqrt(_variance(input.to(float32), dim, correction, keepdim))
         return deviation.to(input.dtype)
     return _safe_sqrt(_variance(input, dim, correction, keepdim))
-
-
-def _is_narrow(x: Tensor) -> bool:
-    return x.dtype.itemsize == 2 and x.dtype.is_floating_point
 
 
 _std = Operator(
@@ -765,7 +762,7 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over dims."""
     dim, correction = _spread_arguments("std_mean", input, dim, unbiased, correction)
-    if _is_narrow(input):
+    if is_half(input):
         variance, average = _variance_and_mean(input.to(float32), dim, correction, keepdim)
         return _safe_sqrt(variance).to(input.dtype), average.to(input.dtype)
     variance, average = _variance_and_mean(input, dim, correction, keepdim)

@@ -92,11 +92,16 @@ def _require_integers(inputs: Sequence[Any]) -> None:
             raise OverflowError("int too big to convert")
 
 
+def is_half(x: Tensor) -> bool:
+    """True for float16 and bfloat16."""
+    return x.dtype.itemsize == 2 and x.dtype.is_floating_point
+
+
 def widened(definition: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A definition that computes float16 and bfloat16 in float32, and rounds its result once."""
 
     def run(x: Tensor, *params: Any) -> Tensor:
-        if x.dtype.itemsize == 2 and x.dtype.is_floating_point:
+        if is_half(x):
             return definition(x.to(float32), *params).to(x.dtype)
         return definition(x, *params)
 
