@@ -129,11 +129,15 @@ std::vector<std::int64_t> result_strides(Span shape, std::span<const Lie> operan
   return strides_in(order, shape, order == row_major(ndim) ? 1 : 0);
 }
 
-std::vector<std::int64_t> format_strides(Span shape, std::span<const Lie> operands) {
+std::vector<std::int64_t> format_strides(Span shape, std::span<const Lie> operands, bool one) {
   const std::size_t ndim = shape.size();
-  const auto fits = [&](const Lie& x) { return x.shape.size() == ndim; };
-  const auto usual = [&](const Lie& x) { return fits(x) && !looks_channels_last(x); };
-  const bool last = std::ranges::any_of(operands, fits) && std::ranges::none_of(operands, usual);
+  std::size_t fitting = 0, last_ones = 0;
+  for (const Lie& x : operands) {
+    if (x.shape.size() != ndim) continue;
+    ++fitting;
+    last_ones += looks_channels_last(x);
+  }
+  const bool last = last_ones > 0 && (one || last_ones == fitting);
   return last ? strides_in(channels_last(ndim), shape, 0) : strides_in(row_major(ndim), shape);
 }
 
@@ -151,6 +155,13 @@ std::vector<std::int64_t> copy_strides(const Lie& x) {
   for (std::int64_t& stride : strides) stride /= x.unit;
   if (dense_without_overlap(x)) return strides;
   return strides_in(sorted(x.shape, std::span(&strides, 1)), x.shape);
+}
+
+bool strictly_row_major(const Lie& x) {
+  std::int64_t step = x.unit;
+  for (std::size_t dim = x.shape.size(); dim-- > 0; step *= std::max<std::int64_t>(x.shape[dim], 1))
+    if (x.strides[dim] != step) return false;
+  return true;
 }
 
 }  // namespace tritorch

@@ -25,15 +25,19 @@ struct Lie {
 std::vector<std::int64_t> result_strides(std::span<const std::int64_t> shape,
                                          std::span<const Lie> operands, bool numbers);
 
-// Dense strides in the memory format that all operands suggest: PyTorch's channels_last where their
-// strides, in any unit, look like it, else row-major.
+// Dense strides in the memory format that operands suggest, those with as many dims as the result:
+// PyTorch's channels_last where the strides of all of them (one: of any) look like it, in any unit,
+// else row-major.
 std::vector<std::int64_t> format_strides(std::span<const std::int64_t> shape,
-                                         std::span<const Lie> operands);
+                                         std::span<const Lie> operands, bool one = false);
 
 // Strides of row-major batches of column-major matrices.
 std::vector<std::int64_t> column_major_strides(std::span<const std::int64_t> shape);
 
 // Strides of a copy: the original's where it is dense without overlap, else dense in its order.
 std::vector<std::int64_t> copy_strides(const Lie& original);
+
+// Whether an array is dense in row-major order to the stride, dims of size one included.
+bool strictly_row_major(const Lie& x);
 
 }  // namespace tritorch

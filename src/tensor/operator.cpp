@@ -72,7 +72,7 @@ PyObject* laid_out(const Operator* op, PyObject* array, PyObject* const* inputs,
   PyObject* few[most];
   std::vector<PyObject*> many(static_cast<std::size_t>(n > most ? n : 0));
   PyObject** arrays = n > most ? many.data() : few;
-  Inputs given{arrays, 0, false, computed, static_cast<std::size_t>(op->masks)};
+  Inputs given{arrays, 0, false, computed, static_cast<std::size_t>(op->masks), op->deciding};
   for (Py_ssize_t i = 0; i < n; ++i) {
     Tensor* t = as_tensor(inputs[i]);
     if (!t && op->placing == Placing::elementwise)
@@ -270,8 +270,12 @@ PyObject* operator_place(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n < 2) return PyErr_Format(PyExc_TypeError, "place(array, computed, *inputs)");
   auto* op = reinterpret_cast<Operator*>(self);
   std::vector<PyObject*> arrays;
-  Inputs given{nullptr, 0, false, args[1] == Py_None ? nullptr : args[1],
-               static_cast<std::size_t>(op->masks)};
+  Inputs given{nullptr,
+               0,
+               false,
+               args[1] == Py_None ? nullptr : args[1],
+               static_cast<std::size_t>(op->masks),
+               op->deciding};
   for (Py_ssize_t i = 2; i < n; ++i) {
     const bool number = PyNumber_Check(args[i]) && !PyObject_HasAttr(args[i], names.ndim);
     if (number && op->placing == Placing::elementwise)
@@ -451,6 +455,7 @@ PyMemberDef operator_members[] = {
     {"describes", T_BOOL, offsetof(Operator, describes), 0, nullptr},
     {"keeps_numbers", T_BOOL, offsetof(Operator, keeps_numbers), 0, nullptr},
     {"placing", T_BYTE, offsetof(Operator, placing), 0, nullptr},
+    {"deciding", T_UINT, offsetof(Operator, deciding), 0, nullptr},
     {"masks", T_BYTE, offsetof(Operator, masks), 0, nullptr},
     {"apart", T_UINT, offsetof(Operator, apart), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};

@@ -1,10 +1,12 @@
 #include "tensor/placing.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "array/array.h"
 #include "array/order.h"
+#include "launch/pack.h"
 
 namespace tritorch {
 
@@ -132,6 +134,18 @@ bool place_unsqueezed(NDArray* view, PyObject* array, std::int64_t at) {
 }
 
 // ---- results ------------------------------------------------------------------------------------
+
+// How an array lies, on the host or a device; nothing for what is no array.
+std::optional<Lie> lie_of(PyObject* array) {
+  if (const NDArray* host = as_ndarray(array)) {
+    const std::int64_t itemsize = itemsize_of(array);
+    if (itemsize <= 0) return std::nullopt;
+    return Lie{host->shape(), host->steps(), itemsize};
+  }
+  if (const Array* device = as_array(array))
+    return Lie{device->layout.shape(), device->layout.strides()};
+  return std::nullopt;
+}
 
 const NDArray* array_at(const Inputs& inputs, std::size_t i) {
   return inputs.arrays[i] ? as_ndarray(inputs.arrays[i]) : nullptr;
@@ -299,9 +313,81 @@ bool restride(PyObject* object, std::span<const std::int64_t> strides) {
   return true;
 }
 
+namespace {
+
+// The deciding inputs of a memory format, and whether they and the result lie in row-major order.
+struct Deciding {
+  std::vector<Lie> lies;
+  bool usual = true;
+};
+
+Deciding deciding(const Lie& result, const Inputs& inputs) {
+  Deciding found;
+  found.usual = strictly_row_major(result);
+  for (std::size_t i = 0; i < inputs.n; ++i) {
+    if (i < 32 && !((inputs.deciding >> i) & 1)) continue;
+    const auto lie = inputs.arrays[i] ? lie_of(inputs.arrays[i]) : std::nullopt;
+    if (!lie || lie->shape.size() != result.shape.size()) continue;
+    found.usual &= strictly_row_major(*lie);
+    found.lies.push_back(*lie);
+  }
+  return found;
+}
+
+// The strides of a result that no operand's elements are merged for; none if they are right or
+// not known.
+Ints simple_strides(Placing placing, const Lie& result, const Inputs& inputs) {
+  const auto first = inputs.n && inputs.arrays[0] ? lie_of(inputs.arrays[0]) : std::nullopt;
+  if (placing == Placing::copy) {
+    if (!first || !std::ranges::equal(first->shape, result.shape)) return {};
+    if (strictly_row_major(*first) && strictly_row_major(result)) return {};
+    return copy_strides(*first);
+  }
+  if (placing == Placing::format || placing == Placing::any_format) {
+    const Deciding found = deciding(result, inputs);
+    if (found.usual) return {};
+    return format_strides(result.shape, found.lies, placing == Placing::any_format);
+  }
+  if (placing == Placing::column_major && first && first->shape.size() == result.shape.size())
+    return column_major_strides(result.shape);
+  if (placing == Placing::row_major && strictly_row_major(result)) return {};
+  return result_strides(result.shape, {}, false);
+}
+
+PyObject* copy_with(PyObject* array, const Ints& strides) {
+  PyObject* wanted = PyTuple_New(static_cast<Py_ssize_t>(strides.size()));
+  for (std::size_t dim = 0; wanted && dim < strides.size(); ++dim)
+    PyTuple_SET_ITEM(wanted, static_cast<Py_ssize_t>(dim), PyLong_FromLongLong(strides[dim]));
+  PyObject* moved =
+      wanted ? PyObject_CallFunctionObjArgs(lay_out, array, wanted, nullptr) : nullptr;
+  Py_XDECREF(wanted);
+  return moved;
+}
+
+// A device's result.  Kernels of elementwise operators and of indexing write in PyTorch's order by
+// themselves; of the others most do, and for the rest a copy follows.
+PyObject* place_on_device(Placing placing, PyObject* array, const Array& result,
+                          const Inputs& inputs) {
+  const bool simple = placing == Placing::format || placing == Placing::any_format ||
+                      placing == Placing::copy || placing == Placing::row_major;
+  if (!simple || result.layout.ndim() == 0) return Py_NewRef(array);
+  const Lie lie{result.layout.shape(), result.layout.strides()};
+  const Ints wanted = simple_strides(placing, lie, inputs);
+  if (wanted.empty() || std::ranges::equal(wanted, lie.strides)) return Py_NewRef(array);
+  for (std::size_t dim = 0; dim < wanted.size(); ++dim)
+    if (lie.shape[dim] > 1 && lie.strides[dim] != wanted[dim]) return copy_with(array, wanted);
+  return array_object(result.view_of(Layout(lie.shape, wanted), result.offset));
+}
+
+}  // namespace
+
 PyObject* place_result(Placing placing, PyObject* array, const Inputs& inputs) {
   const NDArray* result = as_ndarray(array);
-  if (!result || result->nd == 0) return Py_NewRef(array);
+  if (!result) {
+    const Array* on_device = as_array(array);
+    return on_device ? place_on_device(placing, array, *on_device, inputs) : Py_NewRef(array);
+  }
+  if (result->nd == 0) return Py_NewRef(array);
   if (placing == Placing::magnitude) {
     const std::int64_t own = itemsize_of(array),
                        of = inputs.n ? itemsize_of(inputs.arrays[0]) : own;
@@ -315,28 +401,13 @@ PyObject* place_result(Placing placing, PyObject* array, const Inputs& inputs) {
   } else if (placing == Placing::indexed) {
     if (index_keeps_order(result, inputs)) return Py_NewRef(array);
     wanted = indexed_strides(result, inputs);
-  } else if (placing == Placing::copy) {
-    const NDArray* input = inputs.n ? array_at(inputs, 0) : nullptr;
-    if (!input || !std::ranges::equal(input->shape(), result->shape())) return Py_NewRef(array);
-    if (strictly_row_major(input) && strictly_row_major(result)) return Py_NewRef(array);
-    const std::int64_t itemsize = itemsize_of(inputs.arrays[0]);
-    if (itemsize > 0) wanted = copy_strides({input->shape(), input->steps(), itemsize});
-  } else if (placing == Placing::format) {
-    const NDArray* input = inputs.n ? array_at(inputs, 0) : nullptr;
-    const bool usual = (result->nd != 4 && result->nd != 5) || !input || strictly_row_major(input);
-    if (usual && strictly_row_major(result)) return Py_NewRef(array);
-    std::vector<Lie> operands;
-    for (std::size_t i = 0; i < inputs.n; ++i)
-      if (const NDArray* each = array_at(inputs, i))
-        operands.push_back({each->shape(), each->steps()});
-    wanted = format_strides(result->shape(), operands);
-  } else if (placing == Placing::column_major) {
-    const NDArray* input = inputs.n ? array_at(inputs, 0) : nullptr;
-    wanted = input && input->nd == result->nd ? column_major_strides(result->shape())
-                                              : result_strides(result->shape(), {}, false);
   } else {
-    if (strictly_row_major(result)) return Py_NewRef(array);
-    wanted = result_strides(result->shape(), {}, false);
+    const bool follows = placing != Placing::row_major && placing != Placing::column_major;
+    if (follows && strictly_row_major(result) && all_row_major(result, inputs))
+      return Py_NewRef(array);
+    const auto lie = lie_of(array);
+    if (!lie) return PyErr_Occurred() ? nullptr : Py_NewRef(array);
+    wanted = simple_strides(placing, *lie, inputs);
   }
   if (wanted.empty()) return PyErr_Occurred() ? nullptr : Py_NewRef(array);
   const std::int64_t itemsize = itemsize_of(array);
@@ -348,13 +419,7 @@ PyObject* place_result(Placing placing, PyObject* array, const Inputs& inputs) {
   const bool own =
       std::find(inputs.arrays, inputs.arrays + inputs.n, array) == inputs.arrays + inputs.n;
   if (own && restride(array, wanted)) return Py_NewRef(array);
-  PyObject* strides = PyTuple_New(result->nd);
-  for (int dim = 0; strides && dim < result->nd; ++dim)
-    PyTuple_SET_ITEM(strides, dim, PyLong_FromLongLong(wanted[static_cast<std::size_t>(dim)]));
-  PyObject* moved =
-      strides ? PyObject_CallFunctionObjArgs(lay_out, array, strides, nullptr) : nullptr;
-  Py_XDECREF(strides);
-  return moved;
+  return copy_with(array, wanted);
 }
 
 }  // namespace tritorch

@@ -21,13 +21,14 @@ enum class Placing : char {
   elementwise,   // as the operands ask for
   row_major,     // dense in row-major order
   copy,          // as a copy of the first input would
-  format,        // dense in the memory format that all inputs suggest
+  format,        // dense in the memory format that all deciding inputs suggest
   column_major,  // what has the first input's dims, matrices, column by column
   indexed,       // as x[indices] does: the inputs are x and an index, or nothing, for each dim
   part,          // a view: params are dim and index, dim and slice, or a key of such
   reshaped,      // a view of all elements in another shape
   unsqueezed,    // a view with a dim of size one at params[0]
   magnitude,     // elementwise, but of complex numbers as a copy
+  any_format,    // channels_last where one of the deciding inputs suggests it, else row-major
 };
 
 // Gives an array without elements the strides that PyTorch would: NumPy makes them all 0.  Returns
@@ -47,10 +48,11 @@ struct Inputs {
   bool numbers = false;          // there are Python numbers among the operands
   PyObject* computed = nullptr;  // the dtype that operands are first cast to, but
   std::size_t masks = 0;         // so many at the start
+  unsigned deciding = ~0U;       // bit j: input j has a say in a memory format
 };
 
-// A result's array where it belongs: the array itself, or a copy with other strides (a new
-// reference).
+// A result's array, on the host or a device, where it belongs: the array itself, or a copy with
+// other strides (a new reference).
 PyObject* place_result(Placing placing, PyObject* array, const Inputs& inputs);
 
 // Gives a new array other strides, in elements, where nothing is read through them.  False: it

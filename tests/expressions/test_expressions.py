@@ -24,6 +24,10 @@ RECORDED = {source: recorded(source) for source in SOURCES}
 
 @pytest.mark.parametrize(("source", "family"), FAMILIES, ids=[family for _, family in FAMILIES])
 def test_as_recorded(source, family):
+    compare(source, family)
+
+
+def compare(source, family):
     known, found = RECORDED[source][family], dict(source.run(tritorch, family))
     assert list(found) == list(known)
     wrong = [
@@ -32,3 +36,10 @@ def test_as_recorded(source, family):
         if text != known[expression]
     ]
     assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("name", layouts.ON_DEVICES)
+def test_layouts_on_the_gpu(name):
+    with tritorch.device("cuda"):
+        compare(layouts, f"layouts of {name}")

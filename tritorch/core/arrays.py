@@ -277,7 +277,9 @@ def _row_major(array: Any) -> Any:
 
 
 def lay_out(array: Any, strides: tuple[int, ...]) -> Any:
-    """A copy of a NumPy array that has given strides."""
+    """A copy of an array that has given strides."""
+    if type(array) is _C.Array:
+        return _C.empty_strided(array.shape, strides, array.dtype, array.device_index).copy_(array)
     steps = sorted(strides, reverse=True)
     if tuple(steps) == strides:
         out = _row_major(array)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tritorch.core.sym_functions import sym_max
 from tritorch.core.symbolic import SymInt, known
@@ -68,10 +68,12 @@ def copy_strides(shape: Shape, strides: Shape) -> Shape:
     return _strides_in(_sorted(shape, [strides]), shape)
 
 
-def suggested_strides(shape: Shape, operands: Sequence[Lie]) -> Shape:
-    """Dense strides in the memory format that all operands suggest."""
+def suggested_strides(
+    shape: Shape, operands: Sequence[Lie], decide: Callable[[Iterable[bool]], bool] = all
+) -> Shape:
+    """Dense strides in the memory format that all operands suggest, or with `any`, one does."""
     fit = [lie for lie in operands if len(lie[0]) == len(shape)]
-    if fit and all(looks_channels_last(*lie) for lie in fit):
+    if fit and decide(looks_channels_last(*lie) for lie in fit):
         return _strides_in(_LAST[len(shape)], shape, 0)
     return contiguous_strides(shape)
 

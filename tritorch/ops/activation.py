@@ -37,7 +37,7 @@ from tritorch.ops.softmax import log_softmax, softmax
 _relu_back = ternary(
     "relu_backward", "g_ y", cpu.relu_backward,
     schema="threshold_backward(g_, y, 0)", without="bool complex",
-    composed=lambda g, y: g.masked_fill(y <= 0, 0),
+    composed=lambda g, y: where(y <= 0, 0, g),
 )  # fmt: skip
 relu = unary(
     "relu", cpu.relu, without="bool complex", out=False, zero="kept",
@@ -153,7 +153,7 @@ def _limited(x: Tensor, low: float, high: float) -> Tensor:
 
 
 def _limited_grad(g: Tensor, x: Tensor, low: float, high: float) -> Tensor:
-    return g.masked_fill(~((x > low) & (x < high)), 0)
+    return where((x > low) & (x < high), g, 0)
 
 
 _hardtanh = _record("hardtanh", "low high", _limited, _limited_grad, "Hardtanh")
@@ -186,7 +186,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
 _threshold = _record(
     "threshold", "limit value",
     lambda x, limit, value: x.masked_fill(x <= limit, value),
-    lambda g, x, limit: g.masked_fill(x <= limit, 0), "Threshold",
+    lambda g, x, limit: where(x <= limit, 0, g), "Threshold",
 )  # fmt: skip
 
 
@@ -302,7 +302,7 @@ with_inplace(celu, lambda input, alpha=1.0: _elu_with(_celu_, input, *_celu_para
 
 _hardswish = _record(
     "hardswish", "", lambda x: x * (x + 3).clamp(0, 6) / 6,
-    lambda g, x: where(x >= 3, g, g * (x / 3 + 0.5)).masked_fill(x <= -3, 0), "Hardswish",
+    lambda g, x: where(x <= -3, 0, where(x >= 3, g, g * (x / 3 + 0.5))), "Hardswish",
 )  # fmt: skip
 
 
@@ -316,7 +316,7 @@ def hardswish(input: Tensor) -> Tensor:
 
 _hardsigmoid = _record(
     "hardsigmoid", "", lambda x: (x + 3).clamp(0.0, 6.0) / 6,
-    lambda g, x: (g / 6).masked_fill(~((x > -3) & (x < 3)), 0), "Hardsigmoid",
+    lambda g, x: where((x > -3) & (x < 3), g / 6, 0), "Hardsigmoid",
 )  # fmt: skip
 
 
@@ -409,7 +409,7 @@ def _moved(x: Tensor, limit: float) -> Tensor:
 
 
 def _shrink_grad(g: Tensor, x: Tensor, limit: float) -> Tensor:
-    return g.masked_fill(~((x < -limit) | (x > limit)), 0)
+    return where((x < -limit) | (x > limit), g, 0)
 
 
 _hardshrink = _record(

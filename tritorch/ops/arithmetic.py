@@ -336,13 +336,13 @@ def _pow_base_grad(g: Tensor, a: Any, b: Any) -> Tensor:
             return g * (2 * conj(a))
         return g * conj(b * a ** (b - 1))
     zero = b == 0
-    return (g * conj(b * a ** (b - 1).masked_fill(zero, 1))).masked_fill(zero, 0)
+    return where(zero, 0, g * conj(b * a ** (b - 1).masked_fill(zero, 1)))
 
 
 def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
     if not isinstance(a, Tensor):
         if a == 0:
-            return (g * 0).masked_fill(b != 0, 0) if not b.is_complex() else g * 0
+            return where(b != 0, 0, g * 0) if not b.is_complex() else g * 0
         import cmath
 
         log = cmath.log(a) if isinstance(a, complex) else math.log(a) if a > 0 else math.nan
@@ -351,7 +351,7 @@ def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
         return g * conj(out * log)
     zero = a == 0
     safe = zero & (b.real >= 0 if b.is_complex() else b >= 0)
-    return (g * conj(out * a.log())).masked_fill(safe, 0)
+    return where(safe, 0, g * conj(out * a.log()))
 
 
 def _simpler_power(a: Any, b: Any) -> Any:
@@ -492,7 +492,7 @@ hypot = binary("hypot", np.hypot, without="bool int complex", numbers="none",
 def _unless(loses: Any) -> Any:
     """The gradient of the larger or smaller of two, for the one that does not lose: ties share it,
     both get it whole where either is NaN."""
-    return lambda g, a, b: where(a == b, g / 2, g).masked_fill(loses(a, b), 0)
+    return lambda g, a, b: where(loses(a, b), 0, where(a == b, g / 2, g))
 
 
 _smaller, _larger = _unless(lambda a, b: a < b), _unless(lambda a, b: a > b)
@@ -511,8 +511,8 @@ fmax = binary(
     numbers="none",
     refuses="fmax not implemented for complex tensors.",
     grad=(
-        lambda g, a, b: g.masked_fill(~((a >= b) | b.isnan()), 0),
-        lambda g, a, b: g.masked_fill((a >= b) | b.isnan(), 0),
+        lambda g, a, b: where((a >= b) | b.isnan(), g, 0),
+        lambda g, a, b: where((a >= b) | b.isnan(), 0, g),
     ),
 )
 fmin = binary(
@@ -524,8 +524,8 @@ fmin = binary(
     numbers="none",
     refuses="fmin not implemented for complex tensors.",
     grad=(
-        lambda g, a, b: g.masked_fill(~((a <= b) | b.isnan()), 0),
-        lambda g, a, b: g.masked_fill((a <= b) | b.isnan(), 0),
+        lambda g, a, b: where((a <= b) | b.isnan(), g, 0),
+        lambda g, a, b: where((a <= b) | b.isnan(), 0, g),
     ),
 )
 copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex", numbers="other",
@@ -534,7 +534,7 @@ copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex",
                         lambda g: g.new_zeros(g.shape)))  # fmt: skip
 nextafter = binary("nextafter", cpu.nextafter, without="bool int complex", numbers="none",
                    narrow={"float16": "nextafter_half", "bfloat16": "nextafter_bfloat16"},
-                   grad=(lambda g, a, b: g.masked_fill(a == b, 0),
+                   grad=(lambda g, a, b: where(a == b, 0, g),
                          lambda g: g.new_zeros(g.shape)))  # fmt: skip
 logaddexp = binary(
     "logaddexp",
@@ -747,19 +747,19 @@ _clamp = ternary(
     apart="low high",
     node="clamp{'.Tensor' if hasattr(low, 'shape') else ''}",
     grad=(
-        lambda g, x, low, high: g.masked_fill(~((x >= low) & (x <= high)), 0),
-        lambda g, x, low, high: g.masked_fill(~((x < low) & (low < high)), 0),
-        lambda g, x, low, high: g.masked_fill(~((x > high) | (low > high)), 0),
+        lambda g, x, low, high: where((x >= low) & (x <= high), g, 0),
+        lambda g, x, low, high: where((x < low) & (low < high), g, 0),
+        lambda g, x, low, high: where((x > high) | (low > high), g, 0),
     ),
 )
 _clamp_min = ternary("clamp_min", "x low", cpu.clamp_min, without="complex", apart="low",
                      node="clamp_min{'.Tensor' if hasattr(low, 'shape') else ''}",
-                     grad=(lambda g, x, low: g.masked_fill(~(x >= low), 0),
-                           lambda g, x, low: g.masked_fill(~(x < low), 0)))  # fmt: skip
+                     grad=(lambda g, x, low: where(x >= low, g, 0),
+                           lambda g, x, low: where(x < low, g, 0)))  # fmt: skip
 _clamp_max = ternary("clamp_max", "x high", cpu.clamp_max, without="complex", apart="high",
                      node="clamp_max{'.Tensor' if hasattr(high, 'shape') else ''}",
-                     grad=(lambda g, x, high: g.masked_fill(~(x <= high), 0),
-                           lambda g, x, high: g.masked_fill(~(x > high), 0)))  # fmt: skip
+                     grad=(lambda g, x, high: where(x <= high, g, 0),
+                           lambda g, x, high: where(x > high, g, 0)))  # fmt: skip
 
 
 def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -844,8 +844,8 @@ def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
 # ---- where and masks -----------------------------------------------------------------------------
 
 _where = ternary("where", "condition a b", cpu.where, masks=1,
-                 grad=(None, lambda g, condition: g.masked_fill(~condition, 0),
-                       lambda g, condition: g.masked_fill(condition, 0)))  # fmt: skip
+                 grad=(None, lambda g, condition: where(condition, g, 0),
+                       lambda g, condition: where(condition, 0, g)))  # fmt: skip
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:

@@ -112,6 +112,7 @@ _attention = Operator(
     schema="(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale, int seed, "
         "int offset, float p) -> (Tensor, Tensor)", outputs=0b01,
     cpu="attention.attention",
+    layout="copy",
     node="_scaled_dot_product_flash_attention{'_for_cpu' if p == 0 else ''}(q, k, v, 0.0, "
         "causal, attn_mask=mask, scale=scale)",
     joint=_attention_grad, composed=_composed,
@@ -252,6 +253,8 @@ def _run_fused(
         raise RuntimeError(
             "Number of heads in key and value must divide the number of heads in query"
         )
+    if q.ndim != 4 or (mask is not None and mask._requires_grad):
+        q = q.contiguous()  # PyTorch's result is one of products here, which are row-major
     out_shape = (*batch, *((q_heads,) if max(q.ndim, k.ndim) > 2 else ()), q.shape[-2], v.shape[-1])
     if mask is not None:
         mask = reshape(

@@ -64,6 +64,7 @@ _convolution = Operator(
     ),
     batch="convolution",
     fuses="convolution",
+    layout="any format x w",
     infer=convolution_result,
 )
 _input: Operator = Operator(
@@ -90,6 +91,7 @@ _input: Operator = Operator(
         ),
     ),
     batch="convolution_input",
+    layout="any format",
     infer=lambda y, w, shape, *rest: y.new(shape),
 )
 _weight: Operator = Operator(
@@ -116,6 +118,7 @@ _weight: Operator = Operator(
         ),
     ),
     batch="convolution_weight",
+    layout="any format",
     infer=lambda y, x, shape, *rest: y.new(shape),
 )
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.dims import wrap_dim
-from tritorch.core.layout import contiguous_format
+from tritorch.core.layout import channels_last, contiguous_format
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
+from tritorch.core.strides import looks_channels_last
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.ends import ends_as, ends_with
@@ -146,6 +147,8 @@ def _unpool(n: int) -> Any:
         flat, places = (reshape(x, (*x.shape[:-n], -1)) for x in (input, indices))
         out = input.new_zeros((*input.shape[:-n], math.prod(size)))
         filled = reshape(out.scatter(-1, places, flat), (*input.shape[:-n], *size))
+        if n == 2 and filled.ndim == 4 and looks_channels_last(tuple(input.shape), input.stride()):
+            filled = filled.contiguous(memory_format=channels_last)
         return ends_as("squeeze.dim" if n == 1 else name, filled)
 
     function.__name__ = name

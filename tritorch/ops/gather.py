@@ -766,7 +766,7 @@ _masked_scatter = Operator(
     "x mask source",
     cpu="indexing.masked_scatter",
     grad=(
-        lambda g, mask: g.masked_fill(mask, 0),
+        lambda g, mask: PUBLIC["where"](mask, 0, g),
         None,
         lambda g, mask, source_shape: _masked_scatter_grad(g, mask, source_shape),
     ),

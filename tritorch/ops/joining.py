@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.arrays import strided, strides_of
 from tritorch.core.dims import several, wrap_dim, wrap_dims
 from tritorch.core.layout import contiguous_format
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.strides import looks_channels_last
 from tritorch.core.symbolic import SymInt, expect, known
 from tritorch.core.tensor import Tensor
 from tritorch.host import shaping
@@ -21,7 +23,7 @@ from tritorch.ops.checks import host_values, looks_at_values, one_of, values
 from tritorch.ops.parts import narrow
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_with
-from tritorch.ops.record.infer import same
+from tritorch.ops.record.infer import laid_out, same
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, joins
 from tritorch.ops.record.publishing import accepts_expanded, public
@@ -38,18 +40,66 @@ def _cat_result(values: Sequence[MetaArray], dim: int) -> MetaArray:
 def _stack_result(values: Sequence[MetaArray], dim: int) -> MetaArray:
     shape = list(values[0].shape)
     shape.insert(dim, len(values))
+    if dim < len(values[0].shape) and _format_order(values) is not None:
+        return _split(laid_out("format", _cat_result(values, dim), values), dim, len(values))
     return values[0].new(shape)
 
 
+def _format_order(values: Sequence[Any]) -> tuple[int, ...] | None:
+    """The order of dims in memory of arrays that are all channels_last, dims of several elements
+    telling so; None: of others."""
+    first = values[0]
+    if len(first.shape) not in _LAST_ORDER:
+        return None
+    for value in values:
+        shape, strides = value.shape, value.strides
+        if len(shape) != len(first.shape) or not looks_channels_last(shape, strides):
+            return None
+    return _LAST_ORDER[len(first.shape)]
+
+
+_LAST_ORDER = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+
+
+def _permuted(array: Any, order: Sequence[int]) -> Any:
+    return array.transpose(order) if type(array) is ndarray else array.permute(*order)
+
+
+def _cat_on(device: str) -> Any:
+    """cat whose result is in the memory format of its inputs."""
+
+    def cat(values: Sequence[Any], dim: int) -> Any:
+        join, order = backend(device, "shaping").cat, _format_order(values)
+        if order is None:
+            return join(values, dim)
+        joined = join([_permuted(value, order) for value in values], order.index(dim))
+        return _permuted(joined, sorted(range(len(order)), key=order.__getitem__))
+
+    return cat
+
+
+def _split(array: Any, dim: int, count: int) -> Any:
+    """A view with a dim taken apart, the first of its parts of `count`."""
+    shape, strides = list(array.shape), list(strides_of(array))
+    shape[dim : dim + 1] = [count, shape[dim] // count]
+    strides[dim : dim + 1] = [strides[dim] * shape[dim + 1], strides[dim]]
+    return strided(array, shape, strides, 0)
+
+
 _cat = Operator("cat", "tensors", "dim", variadic=True, layout="format",
-                cpu="shaping.cat",
+                cpu=_cat_on("cpu"), gpu=_cat_on("gpu"),
                 joint=lambda g, tensors_shape, dim, needs: _cat_grad(g, tensors_shape, dim, needs),
                 batch="dims", infer=_cat_result, fuses="cat")  # fmt: skip
 
 
 def _stack_on(device: str) -> Any:
+    cat = _cat_on(device)
+
     def stack(values: Sequence[Any], dim: int) -> Any:
-        return backend(device, "shaping").cat([new_dim(value, dim) for value in values], dim)
+        if dim < len(values[0].shape) and _format_order(values) is not None:
+            return _split(cat(values, dim), dim, len(values))
+        out = cat([new_dim(value, dim) for value in values], dim)
+        return np.ascontiguousarray(out) if type(out) is ndarray else out
 
     return stack
 
@@ -137,6 +187,8 @@ def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
     ):
         return None
     dim %= len(shape) + 1
+    if len(shape) in _LAST_ORDER and not arrays[0].flags.c_contiguous:
+        return None  # a memory format may be kept
     rows = [array.reshape(*shape[:dim], 1, *shape[dim:]) for array in arrays]
     out = shaping.cat(rows, dim)
     if not out.flags.c_contiguous:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.strides import looks_channels_last
 from tritorch.core.tensor import Tensor
 from tritorch.host import blas, threads
 from tritorch.host.narrow import like, widen
@@ -192,10 +193,18 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
             f"of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
         )
+    if _channels_last(input):
+        split = reshape(input.permute(0, 2, 3, 1), (*lead, h, w, c // (r * r), r, r))
+        moved = _moved_copy(split.permute(0, 1, 4, 2, 5, 3))
+        return reshape(moved, (*lead, h * r, w * r, c // (r * r))).permute(0, 3, 1, 2)
     n = len(lead)
     split = reshape(input, (*lead, c // (r * r), r, r, h, w))
     moved = split.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2)
     return reshape(_moved_copy(moved), (*lead, c // (r * r), h * r, w * r))
+
+
+def _channels_last(x: Tensor) -> bool:
+    return x.ndim == 4 and looks_channels_last(tuple(x.shape), x.stride())
 
 
 def _moved_copy(x: Tensor) -> Tensor:
@@ -222,6 +231,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
                 f"{size} is not divisible by {r}"
             )
+    if _channels_last(input):
+        split = reshape(input.permute(0, 2, 3, 1), (*lead, h // r, r, w // r, r, c))
+        moved = _moved_copy(split.permute(0, 1, 3, 5, 2, 4))
+        return reshape(moved, (*lead, h // r, w // r, c * r * r)).permute(0, 3, 1, 2)
     n = len(lead)
     split = reshape(input, (*lead, c, h // r, r, w // r, r))
     moved = split.permute(*range(n), n, n + 2, n + 4, n + 1, n + 3)
@@ -246,6 +259,10 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
         )
+    if _channels_last(input):
+        last = input.permute(0, 2, 3, 1)
+        split = reshape(last, (*last.shape[:3], groups, c // groups))
+        return reshape(_moved_copy(split.transpose(3, 4)), last.shape).permute(0, 3, 1, 2)
     split = reshape(input, (input.shape[0], groups, c // groups, *input.shape[2:]))
     return reshape(_moved_copy(split.transpose(1, 2)), input.shape)
 

@@ -331,6 +331,7 @@ _group_back: Operator = Operator(
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, int groups) -> "
     "(Tensor, Tensor, Tensor)",
     kind="internal",
+    layout="format x",
     outputs=0b111,
     cpu=lambda y, x, w, m, r, groups: backend("cpu", "norm").group_norm_backward(
         y, x, groups, w, m, r
@@ -465,6 +466,7 @@ _batch_back: Operator = Operator(
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, bool training) -> "
     "(Tensor, Tensor, Tensor)",
     kind="internal",
+    layout="format x",
     outputs=0b111,
     cpu=lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(
         y, x, w, m, r, training

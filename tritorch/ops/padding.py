@@ -46,6 +46,7 @@ _back: Operator = Operator(
     axes=lambda y, shape, padding, *rest: padded(len(shape), len(padding) // 2),
     schema="(Tensor y, SymInt[] shape, SymInt[] padding, str mode) -> Tensor",
     kind="internal",
+    layout="format",
     cpu="shaping.pad_backward",
     grad=lambda g, padding, mode: _pad.call((g,), (padding, mode, 0.0)),
     batch="rows",

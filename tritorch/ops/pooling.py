@@ -11,6 +11,7 @@ from tritorch.core.dtype import bool_
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
+from tritorch.core.strides import looks_channels_last
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.backends import backend
@@ -63,6 +64,7 @@ _unpool_op = Operator(
     schema="(Tensor y, Tensor indices, SymInt[] shape) -> Tensor",
     cpu="pooling.max_pool_backward",
     kind="internal",
+    layout="format",
     grad=(lambda g, indices: _pick(g, indices), None),
     batch="fold",
     infer=lambda y, i, shape: y.new(shape),
@@ -104,6 +106,7 @@ _avg_back: Operator = Operator(
     "ceil_mode, bool include, int? divisor) -> Tensor",
     cpu="pooling.avg_pool_backward",
     kind="internal",
+    layout="format",
     grad=lambda g, shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_pool.call(
         (g,), (kernel, stride, padding, ceil_mode, include, divisor)
     ),
@@ -135,6 +138,7 @@ _adaptive_back: Operator = Operator(
     axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
     schema="(Tensor y, SymInt[] shape) -> Tensor",
     kind="internal",
+    layout="format",
     cpu="pooling.adaptive_avg_pool_backward",
     grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]),)),
     batch="fold",
@@ -244,6 +248,15 @@ def _windows(name: str, x: Tensor, *rest: Any) -> tuple[Any, ...]:
         return _geometry(name, shape, *rest)
 
 
+def _as_image(x: Tensor) -> Tensor | None:
+    """Rows as images of height 1 where such are channels_last, as which PyTorch pools them; else
+    None."""
+    if x.ndim != 3 or x.is_contiguous():
+        return None
+    image = x.unsqueeze(2)
+    return image if looks_channels_last(tuple(image.shape), image.stride()) else None
+
+
 def _make_max(n: int) -> None:
     name = f"max_pool{n}d"
 
@@ -264,6 +277,14 @@ def _make_max(n: int) -> None:
         if n == 1:
             require_kernel("max_pool1d_impl", input, "int")
         x = input if input.ndim == n + 2 else input.unsqueeze(0)
+        image = _as_image(x) if n == 1 else None
+        if image is not None:
+            kernel, steps, pads, apart = (
+                (one, place[0]) for one, place in zip((1, 1, 0, 1), places)
+            )
+            both = _max_pool.call((image,), (kernel, steps, pads, apart, bool(ceil_mode)))
+            out, indices = (each.squeeze(2) for each in both)
+            return (out, indices) if x is input else (out.squeeze(0), indices.squeeze(0))
         out, indices = _max_pool.call((x,), (*places, bool(ceil_mode)))
         return (out, indices) if x is input else (out.squeeze(0), indices.squeeze(0))
 
@@ -319,9 +340,17 @@ def _make_avg(n: int) -> None:
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         x = input if input.ndim == n + 2 else input.unsqueeze(0)
+        image = _as_image(x) if n == 1 else None
+        if image is not None:
+            kernel, strides, pads = (1, *kernel), (1, *strides), (0, *pads)
+            out = _avg_pool.call((image,), (kernel, strides, pads, bool(ceil_mode),
+                                            bool(count_include_pad), divisor_override))  # fmt: skip
+            return out.squeeze(2) if x is input else out.squeeze(2).squeeze(0)
+        if n == 3:
+            x = x.contiguous()  # as PyTorch does: volumes keep no memory format here
         out = _avg_pool.call((x,), (kernel, strides, pads, bool(ceil_mode), bool(count_include_pad),
                                     divisor_override))  # fmt: skip
-        return out if x is input else out.squeeze(0)
+        return out if x.ndim == input.ndim else out.squeeze(0)
 
     if n == 1:  # whose windows' divisor is not for callers to choose
         run = function
@@ -391,16 +420,22 @@ def _make_adaptive(n: int) -> None:
         if not x.is_floating_point():
             raise not_implemented(avg_name, x.dtype)
         size = _sizes(avg_name, output_size, x, n)
+        image = _as_image(x) if n == 1 else None
+        if image is not None:
+            out = _adaptive_avg.call((image,), ((1, *size),)).squeeze(2)
+            return out if x is input else out.squeeze(0)
         op = _mean_of_all if n > 1 and set(size) == {1} else _adaptive_avg
-        out = op.call((x,), (size,))
+        out = op.call((x if n < 3 or op is _mean_of_all else x.contiguous(),), (size,))
         return out if x is input else out.squeeze(0)
 
     def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         x = _check_adaptive(max_name, input, n, output_size)
         if not x.is_floating_point():
             raise not_implemented(max_name, x.dtype)
+        if n == 3:
+            x = x.contiguous()
         out, indices = _adaptive_max.call((x,), (_sizes(max_name, output_size, x, n),))
-        if x is not input:
+        if x.ndim != input.ndim:
             out, indices = out.squeeze(0), indices.squeeze(0)
         return (out, indices) if return_indices else out
 

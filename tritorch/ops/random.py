@@ -37,7 +37,7 @@ from tritorch.ops.interpret.vmap import active
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.maker import Maker
-from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import functional, public, write_out
 from tritorch.ops.record.writing import differentiated, in_place
@@ -701,11 +701,13 @@ def _sloped(x: Tensor, slope: Tensor) -> Tensor:
 _rrelu, _rrelu_ = (
     Operator(
         name, "x slope", composed=_sloped, grad=grad,
-        node="RreluWithNoise" + "1" * (name[-1] == "_"), layout="elementwise",
+        node="RreluWithNoise" + "1" * (name[-1] == "_"), layout="row-major",
         schema="(Tensor x, Tensor slope) -> Tensor",
     )
     for name, grad in (
-        ("rrelu", lambda g, x, slope: PUBLIC["where"](x <= 0, (g * slope).to(g.dtype), g)),
+        ("rrelu", lambda g, x, slope: laid_out(
+            "row-major", PUBLIC["where"](x <= 0, (g * slope).to(g.dtype), g)
+        )),
         ("rrelu_", lambda g, out, slope: PUBLIC["where"](out <= 0, (g * slope).to(g.dtype), g)),
     )
 )  # fmt: skip
@@ -720,7 +722,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         out = FUNCTIONAL["leaky_relu"](input, (lower + upper) / 2, inplace=inplace)
-        return ends_as("rrelu_with_noise_", out) if inplace else out
+        return ends_as("rrelu_with_noise_", out) if inplace else laid_out("row-major", out)
     require_kernel("rrelu_with_noise_out_cpu", input, "bool int float16 complex")
     if watching and entered.note is not None:
         slope = _drawn_slopes.call((input.detach(),), (float(lower), float(upper), None))

@@ -40,12 +40,15 @@ def _as_1d(x: Tensor) -> Tensor:
 
 def spread(g: Tensor, dims: tuple[int, ...], keepdim: bool, shape: Any) -> Tensor:
     """A reduction's gradient, expanded to the shape of its input."""
-    if g.ndim == 0:
-        return expand(g, shape)
-    if not keepdim:
+    return expand(kept(g, dims, keepdim), shape)
+
+
+def kept(g: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """A reduction's gradient or result, of one element along the dims, for its input's equals."""
+    if g.ndim and not keepdim:
         for dim in dims:
             g = unsqueeze(g, dim)
-    return expand(g, shape)
+    return g
 
 
 def _reduce_dtype(x: Tensor, dtype: dtype | None, *, integers: bool = True) -> dtype:
@@ -330,9 +333,9 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
 
 def _share_equal(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     # All elements equal to the extreme share the gradient.
-    mask = x == spread(out, dims, keepdim, x.shape)
+    mask = x == kept(out, dims, keepdim)
     count = mask.sum(dims, keepdim=True)
-    return spread(g, dims, keepdim, x.shape) / count * mask
+    return kept(g, dims, keepdim) / count * mask
 
 
 def share_evenly(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
@@ -594,7 +597,7 @@ def _var_grad(g: Tensor, x: Tensor, dims: Any, correction: float, keepdim: bool)
         if _count(x.shape, dims) != correction
         else math.inf
     )
-    return (scale * spread(g, dims, keepdim, x.shape)) * (x - x.mean(dims, keepdim=True))
+    return (scale * kept(g, dims, keepdim)) * (x - x.mean(dims, keepdim=True))
 
 
 def _var_mean_grad(g: Any, x: Tensor, dims: Any, correction: float, keepdim: bool) -> Tensor:
@@ -792,9 +795,7 @@ _logsumexp = reduction(
 
 
 def _logsumexp_grad(g: Tensor, x: Tensor, out: Tensor, dims: Any, keepdim: bool) -> Tensor:
-    return (
-        spread(g, dims, keepdim, x.shape) * (x - spread(out, dims, keepdim, x.shape)).exp().conj()
-    )
+    return kept(g, dims, keepdim) * (x - kept(out, dims, keepdim)).exp().conj()
 
 
 @public(out=True, special=True)
@@ -821,25 +822,25 @@ _vector_norm = reduction(
 
 
 def _norm_grad(g: Tensor, x: Tensor, out: Tensor, order: float, dims: Any, keepdim: bool) -> Tensor:
-    g, out = spread(g, dims, keepdim, x.shape), spread(out, dims, keepdim, x.shape)
+    g, out = kept(g, dims, keepdim), kept(out, dims, keepdim)
     if order == 0:
         return x.new_zeros(x.shape)
     if order == 1:
         return g * x.sgn()
     if order == 2:
-        return (x * (g / out)).masked_fill(out == 0, 0)
+        return PUBLIC["where"](out == 0, 0, x * (g / out))
     if math.isinf(order):
         magnitude = x.abs()
         mask = (magnitude == out) | (magnitude.isnan() & out.isnan())
-        return x.sgn() * (g / mask.sum(dims, keepdim=True)).masked_fill(~mask, 0)
+        return x.sgn() * PUBLIC["where"](mask, g / mask.sum(dims, keepdim=True), 0)
     if order < 1:
         part = x.sgn() * x.abs().pow(order - 1).masked_fill(x == 0, 0) * g
-        return (part * out.pow(1 - order)).masked_fill(x == 0, 0)
+        return PUBLIC["where"](x == 0, 0, part * out.pow(1 - order))
     if order < 2:
         part = x.sgn() * x.abs().pow(order - 1)
-        return (part * (g / out.pow(order - 1))).masked_fill(out == 0, 0)
+        return PUBLIC["where"](out == 0, 0, part * (g / out.pow(order - 1)))
     part = x * x.abs().pow(order - 2)
-    return (part * (g / out.pow(order - 1))).masked_fill(out == 0, 0)
+    return PUBLIC["where"](out == 0, 0, part * (g / out.pow(order - 1)))
 
 
 @autocast("cuda:float32")

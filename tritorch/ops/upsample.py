@@ -39,6 +39,7 @@ _nearest_back: Operator = Operator(
     schema="{'_upsample_nearest_exact' if exact else "
     "'upsample_nearest'}{len(size)}d_backward(y, size, shape, *scales)",
     kind="internal",
+    layout="format",
     cpu=lambda y, shape, size, scales, exact: backend("cpu", "upsample").nearest_backward(
         y, shape, scales, exact
     ),
@@ -76,6 +77,7 @@ _linear_back: Operator = Operator(
     schema="upsample_{('linear1d', 'bilinear2d', 'trilinear3d')[len(size) - 1]}_backward(y, "
     "size, shape, align, *scales)",
     kind="internal",
+    layout="format",
     cpu=lambda y, shape, size, scales, align: backend("cpu", "upsample").linear_backward(
         y, shape, scales, align
     ),

@@ -128,6 +128,8 @@ def _inferred(op: Any, specs: Sequence[Any], params: tuple[Any, ...]) -> Any:
     )
     if not op.layout or op.is_view or op.kind == "pointwise":
         return found
+    if op.layout.endswith("format"):
+        specs = [x for j, x in enumerate(specs) if j > 31 or op.deciding >> j & 1]
     if isinstance(found, tuple):
         return tuple(None if each is None else laid_out(op.layout, each, specs) for each in found)
     return laid_out(op.layout, found, specs)
@@ -143,8 +145,8 @@ def laid_out(layout: str, result: MetaArray, specs: Sequence[Any]) -> MetaArray:
         )
     elif layout == "copy":
         strides = rules.copy_strides(*lies[0]) if lies[0][0] == shape else result.strides
-    elif layout == "format":
-        strides = rules.suggested_strides(shape, lies)
+    elif layout.endswith("format"):
+        strides = rules.suggested_strides(shape, lies, any if layout == "any format" else all)
     elif layout == "column-major":
         whole = len(lies[0][0]) == len(shape)
         strides = rules.column_major_strides(shape) if whole else result.new(shape).strides

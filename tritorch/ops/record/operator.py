@@ -51,7 +51,7 @@ ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
 # By the numbers that the native half (src/tensor/placing.h) knows them by.
 PLACINGS = (
     "", "elementwise", "row-major", "copy", "format", "column-major", "indexed",
-    "part", "reshaped", "unsqueezed", "magnitude",
+    "part", "reshaped", "unsqueezed", "magnitude", "any format",
 )  # fmt: skip
 OPERATORS: dict[str, Operator] = {}  # every record, by name
 
@@ -117,7 +117,8 @@ class Operator(_C.OperatorBase):
         writes them before the backward pass gets the error that he would get there.
         layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
         derives it from the operands; "row-major"; "copy", as one of the first input would;
-        "format", in the memory format that the inputs suggest; "column-major" matrices; "indexed",
+        "format", in the memory format that all inputs suggest ("format x y": these of them), "any
+        format", channels_last where one of them suggests it; "column-major" matrices; "indexed",
         as x[indices]; "part", "reshaped" and "unsqueezed", as such a view; "magnitude",
         elementwise, but of complex numbers as a copy; else where the function has put them.
         without: the dtypes, or categories of them ("bool", "int", "half", "complex"), of which
@@ -184,8 +185,10 @@ class Operator(_C.OperatorBase):
         if self.variadic and self.inputs[-1] in self.keeps:
             kept |= ALL & -(1 << len(self.inputs) - 1)
         self._define(node_type, *self._what_is_saved(), lent, kept, differentiable)
-        self.placing = PLACINGS.index(layout)
-        self.layout = layout
+        kind, word, deciding = layout.partition("format")
+        self.layout = kind + word
+        self.placing = PLACINGS.index(self.layout)
+        self.deciding = sum(1 << self.inputs.index(x) for x in deciding.split()) or ALL
         self._without, self.kernel, self.typed = without, kernel or name, typed
         self.lacks = dtypes_of(without)
         if not name.isidentifier():  # it is a schema's name too
