@@ -48,6 +48,21 @@ def test_compiled_code_refuses_what_eager_code_refuses(name: str, grads: bool, d
     assert outcome(compiled, case.valid, device, grads) is None
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_code_refuses_values_of_results_that_nobody_reads(name: str) -> None:
+    case: Case = CASES[name]
+
+    def unread(*tensors: Any) -> Any:
+        case.function(*tensors)
+        return tensors[0] * 2
+
+    refused = outcome(unread, case.invalid, "cpu", False)
+    compiled = torch.compile(unread)
+    for _ in range(4):
+        assert outcome(compiled, case.valid, "cpu", False) is None
+    assert outcome(compiled, case.invalid, "cpu", False) == refused
+
+
 def test_values_that_decide_about_a_gradient_are_read_again() -> None:
     """The determinant's gradient takes another way at singular matrices."""
 

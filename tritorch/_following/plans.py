@@ -196,7 +196,9 @@ def without_dead(calls: list[Lowered], wanted: set[int]) -> list[Lowered]:
     """The calls whose results somebody needs, and those that change something."""
     kept = []
     for call in reversed(calls):
-        pure = not call.writes and (call.note.op.is_view or call.note.form in ("pointwise", "copy"))
+        op = call.note.op
+        pure = op.is_view or call.note.form in ("pointwise", "copy")
+        pure = pure and not call.writes and not op.raises
         if pure and not any(r in wanted for r in call.results):
             continue
         kept.append(call)

@@ -103,7 +103,7 @@ def noted(form: str, op: Any, tensors: Any, params: Any, run: Any) -> Any:
 class _Copy:
     """What stands for a record where a tensor is kept as it is before a write."""
 
-    name, kind, is_view, settles = "copy", "internal", False, False
+    name, kind, is_view, settles, raises = "copy", "internal", False, False, False
 
 
 COPY = _Copy()

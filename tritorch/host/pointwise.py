@@ -390,6 +390,7 @@ def _integers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     divide.__name__ = divide.__qualname__ = function.__name__
     divide.__doc__ = function.__doc__
+    divide.raises = True  # type: ignore[attr-defined]
     return divide
 
 

@@ -115,6 +115,7 @@ class Pointwise(Operator):
         None: for kernels in which numbers are constants."""
         self.simpler = simpler
         self.constant = rule == ALWAYS_BOOL
+        self.raises = getattr(cpu, "raises", False)
         super().__init__(
             name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
             kind="pointwise", lends=lends, keeps=keeps, layout=layout,
