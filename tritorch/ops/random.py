@@ -702,7 +702,7 @@ _rrelu, _rrelu_ = (
     Operator(
         name, "x slope", composed=_sloped, grad=grad,
         node="RreluWithNoise" + "1" * (name[-1] == "_"), layout="row-major",
-        schema="(Tensor x, Tensor slope) -> Tensor",
+        axes="...,...->...", schema="(Tensor x, Tensor slope) -> Tensor",
     )
     for name, grad in (
         ("rrelu", lambda g, x, slope: laid_out(
