@@ -169,7 +169,7 @@ def test_pictures(tmp_path):
 def test_a_terminal_gets_one_line(tmp_path, monkeypatch, capsys):
     training = curves.load("training")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(training.os, "get_terminal_size", lambda: os.terminal_size((80, 24)))
+    monkeypatch.setattr(training.os, "get_terminal_size", lambda *fd: os.terminal_size((80, 24)))
     curves.run("vae", tritorch, 3, tmp_path, "cpu")
     lines = capsys.readouterr().out.split("\n")[0].split("\r")[1:]
     assert len(lines) >= 2 and all(len(line) < 80 for line in lines)

@@ -150,7 +150,7 @@ class ExtraCUDACopyPattern(Pattern):
             return False
         if event.parent and event.parent.tag == EventType.PyCCall:  # the call of the function
             event = event.parent
-        before = [x for x in self.siblings_of(event)[0] if x.tag != EventType.Allocation]
+        before = [x for x in self.siblings_of(event)[0] if not _is_beside(x)]
         return any(each.name in self.init_ops for each in traverse_dfs(before[-1:]))
 
     def benchmark(self, events: Sequence[Any]) -> dict[Any, float]:
@@ -162,6 +162,11 @@ class ExtraCUDACopyPattern(Pattern):
             made = benchmark.Timer('torch.ones(size, device="cuda")', globals=given)
             found[shapes] = made.timeit(10).mean / copied.timeit(10).mean
         return found
+
+
+def _is_beside(event: Any) -> bool:
+    """Whether an event is none of the program's calls: memory, or a module imported late."""
+    return event.tag == EventType.Allocation or event.name.startswith("<frozen importlib")
 
 
 def _copies_to_device(event: Any) -> bool:
