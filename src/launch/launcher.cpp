@@ -671,7 +671,27 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
   });
 }
 
+// A function of a program's keeps its kernel, and that keeps what finds the function.
+int kernel_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  const KernelState* state = reinterpret_cast<Kernel*>(self)->state;
+  if (!state) return 0;  // it is being made
+  Py_VISIT(state->compile);
+  for (PyObject* value : state->defaults) Py_VISIT(value);
+  for (const auto& entry : state->entries) Py_VISIT(entry.second.keep);
+  return 0;
+}
+
+int kernel_clear(PyObject* self) {
+  KernelState* state = reinterpret_cast<Kernel*>(self)->state;
+  Py_SETREF(state->compile, Py_NewRef(Py_None));
+  auto entries = std::exchange(state->entries, {});
+  for (auto& entry : entries) release(entry.second);
+  return 0;
+}
+
 void kernel_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   KernelState* state = reinterpret_cast<Kernel*>(self)->state;
   PyTypeObject* type = Py_TYPE(self);
   for (auto& entry : state->entries) release(entry.second);
@@ -697,6 +717,8 @@ PyGetSetDef kernel_properties[] = {
 PyType_Slot kernel_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(kernel_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(kernel_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(kernel_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(kernel_clear)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
     {Py_tp_members, kernel_members},
     {Py_tp_getset, kernel_properties},
@@ -704,7 +726,8 @@ PyType_Slot kernel_slots[] = {
      const_cast<char*>("A jit function that tritorch launches: kernel(grid, *args, **options).")},
     {0, nullptr}};
 PyType_Spec kernel_spec = {"tritorch._C.Kernel", sizeof(Kernel), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, kernel_slots};
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+                           kernel_slots};
 
 }  // namespace
 

@@ -1,8 +1,10 @@
 """Users' Triton kernels on tritorch arrays, and tritorch's own launches."""
 
+import gc
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 import tritorch
 from tests.cuda import tutorial_kernels as kernels
 from tritorch import _C, cuda
-from tritorch._triton.kernel import wrap
+from tritorch._triton.kernel import wrap, written_kernel
 from tritorch.cuda import simulator
 
 RNG = np.random.default_rng(0)
@@ -305,3 +307,24 @@ def test_machine_code_that_is_newer_than_the_driver() -> None:
     with pytest.raises(cuda.CudaError, match="damaged") as raised:
         _C.load_binary("kernel", b"nonsense", 0, 0)
     assert "ABI" not in str(raised.value)
+
+
+def test_a_kernel_that_is_known_to_what_finds_it_is_collected():
+    class Source:
+        def compile(self, *launch):
+            raise LookupError
+
+    def weak():
+        source = Source()
+        source.kernel = _C.Kernel(source.compile, ("x",), (None,), (0,))
+        with pytest.raises(LookupError):
+            source.kernel((1,), 5)
+        return weakref.ref(source)
+
+    found = weak()
+    gc.collect()
+    assert found() is None
+
+
+def test_written_kernels_that_nobody_keeps_are_bounded():
+    assert written_kernel.cache_info().maxsize is not None

@@ -209,6 +209,9 @@ def _announced(name: str, target: int) -> Iterator[None]:
         terminal.flush()
 
 
+_MOST_WRITTEN = 1024
+
+
 def _made(name: str, find: Callable[[], Any], parameters: sources.Parameters) -> _C.Kernel:
     return _C.Kernel(_Source(name, find, parameters.kinds).compile, *parameters)
 
@@ -218,9 +221,12 @@ def wrap(function: Any) -> _C.Kernel:
     return _made("", lambda: function, sources.parameters_of(function))
 
 
-@functools.cache
+@functools.lru_cache(_MOST_WRITTEN)
 def written_kernel(source: str) -> _C.Kernel:
-    """The kernel that a source defines: it is stored under what the source says."""
+    """The kernel that a source defines: it is stored under what the source says.
+
+    Compiled functions keep theirs; here are the latest, so that a program that goes on compiling
+    does not keep all that it ever compiled."""
     digest, parameters = sources.written(source)
     find = lambda: written.function(source)
     return _made(f"written.{digest}", find, parameters)

@@ -74,7 +74,7 @@ def _is_plain(source: str) -> bool:
     )
 
 
-@functools.cache
+@functools.lru_cache(1024)
 def function(source: str) -> Any:
     """The one function that a source defines; for `names.Name`."""
     if not _is_plain(source):
