@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "widest.h"
+
 namespace tritorch {
 namespace {
 
@@ -96,8 +98,8 @@ void run_plain(const Move* moves, const Move* end, std::ptrdiff_t n) { run<4>(mo
   run<16>(moves, end, n);
 }
 Run widest() {
-  if (__builtin_cpu_supports("avx512f")) return run_avx512;
-  return __builtin_cpu_supports("avx2") ? run_avx2 : run_plain;
+  if (chosen_cpu == Cpu::avx512) return run_avx512;
+  return chosen_cpu == Cpu::avx2 ? run_avx2 : run_plain;
 }
 #else
 Run widest() { return run_plain; }

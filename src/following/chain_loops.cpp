@@ -86,12 +86,10 @@ template <class From, class To, To (*Of)(From)>
     std::fill_n(to, n, Of(*from));
 }
 
-TRITORCH_WIDEST void widen(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
-  recode<std::uint16_t, std::uint32_t, wide_of>(p, by, n);
-}
-TRITORCH_WIDEST void narrow(char* const* p, const Py_ssize_t* by, Py_ssize_t n) {
-  recode<std::uint32_t, std::uint16_t, narrow_of>(p, by, n);
-}
+TRITORCH_WIDEST(void, widen, (char* const* p, const Py_ssize_t* by, Py_ssize_t n), (p, by, n),
+                { recode<std::uint16_t, std::uint32_t, wide_of>(p, by, n); })
+TRITORCH_WIDEST(void, narrow, (char* const* p, const Py_ssize_t* by, Py_ssize_t n), (p, by, n),
+                { recode<std::uint32_t, std::uint16_t, narrow_of>(p, by, n); })
 
 template <class From>
 Convert converter_from(char to) {

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "joins.h"
+#include "widest.h"
 
 namespace tritorch {
 namespace {
@@ -130,8 +131,8 @@ constexpr bool chooses = std::is_same_v<Join, Larger> || std::is_same_v<Join, Le
 template <class T, class Join>
 Reduce chosen() {
   if constexpr (!chooses<Join>)
-    if (__builtin_cpu_supports("avx512f")) return widest<T, Join>;
-  return __builtin_cpu_supports("avx2") ? wider<T, Join> : plain<T, Join>;
+    if (chosen_cpu == Cpu::avx512) return widest<T, Join>;
+  return chosen_cpu >= Cpu::avx2 ? wider<T, Join> : plain<T, Join>;
 }
 #else
 template <class T, class Join>

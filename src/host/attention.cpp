@@ -22,22 +22,23 @@ constexpr Py_ssize_t kScores = 1 << 15;  // of a block; the cache holds as much 
 constexpr Py_ssize_t kLeastRows = 16;
 
 // The passes over a row, for each dtype.
-#define TRITORCH_PASSES(T)                                                    \
-  TRITORCH_WIDEST void subtract(T* x, Py_ssize_t n, T y) {                    \
-    for (Py_ssize_t i = 0; i < n; ++i) x[i] -= y;                             \
-  }                                                                           \
-  TRITORCH_WIDEST void multiply(T* x, Py_ssize_t n, T y) {                    \
-    for (Py_ssize_t i = 0; i < n; ++i) x[i] *= y;                             \
-  }                                                                           \
-  TRITORCH_WIDEST void multiply_into(T* out, const T* x, Py_ssize_t n, T y) { \
-    for (Py_ssize_t i = 0; i < n; ++i) out[i] = x[i] * y;                     \
-  }                                                                           \
-  TRITORCH_WIDEST void join(T* out, const T* a, const T* b, Py_ssize_t n) {   \
-    for (Py_ssize_t i = 0; i < n; ++i) out[i] = a[i] * b[i];                  \
-  }                                                                           \
-  TRITORCH_WIDEST void slope(T* x, const T* weights, Py_ssize_t n, T inner) { \
-    for (Py_ssize_t i = 0; i < n; ++i) x[i] = (x[i] - inner) * weights[i];    \
-  }
+#define TRITORCH_PASSES(T)                                                                         \
+  TRITORCH_WIDEST(void, subtract, (T * x, Py_ssize_t n, T y), (x, n, y), {                         \
+    for (Py_ssize_t i = 0; i < n; ++i) x[i] -= y;                                                  \
+  })                                                                                               \
+  TRITORCH_WIDEST(void, multiply, (T * x, Py_ssize_t n, T y), (x, n, y), {                         \
+    for (Py_ssize_t i = 0; i < n; ++i) x[i] *= y;                                                  \
+  })                                                                                               \
+  TRITORCH_WIDEST(void, multiply_into, (T * out, const T* x, Py_ssize_t n, T y), (out, x, n, y), { \
+    for (Py_ssize_t i = 0; i < n; ++i) out[i] = x[i] * y;                                          \
+  })                                                                                               \
+  TRITORCH_WIDEST(void, join, (T * out, const T* a, const T* b, Py_ssize_t n), (out, a, b, n), {   \
+    for (Py_ssize_t i = 0; i < n; ++i) out[i] = a[i] * b[i];                                       \
+  })                                                                                               \
+  TRITORCH_WIDEST(void, slope, (T * x, const T* weights, Py_ssize_t n, T inner),                   \
+                  (x, weights, n, inner), {                                                        \
+                    for (Py_ssize_t i = 0; i < n; ++i) x[i] = (x[i] - inner) * weights[i];         \
+                  })
 TRITORCH_PASSES(float)
 TRITORCH_PASSES(double)
 

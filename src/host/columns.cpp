@@ -28,10 +28,10 @@ template <class T, class Join>
 }
 
 // For each dtype and each of what joins.
-#define TRITORCH_PASS(T, Join)                                                                    \
-  TRITORCH_WIDEST void join_some(const T* x, Py_ssize_t rows, Py_ssize_t n, T* made, Join join) { \
-    join_rows(x, rows, n, made, join);                                                            \
-  }
+#define TRITORCH_PASS(T, Join)                                                     \
+  TRITORCH_WIDEST(void, join_some,                                                 \
+                  (const T* x, Py_ssize_t rows, Py_ssize_t n, T* made, Join join), \
+                  (x, rows, n, made, join), { join_rows(x, rows, n, made, join); })
 #define TRITORCH_PASSES(T) \
   TRITORCH_PASS(T, Add) TRITORCH_PASS(T, Multiply) TRITORCH_PASS(T, Larger) TRITORCH_PASS(T, Less)
 TRITORCH_PASSES(float)

@@ -75,13 +75,13 @@ struct Pair {
 constexpr Py_ssize_t kLine = 128;  // bytes that are written at once
 
 // Bytes that repeat those of a line.
-TRITORCH_WIDEST void fill_bytes(char* to, const char* line, Py_ssize_t n) {
+TRITORCH_WIDEST(void, fill_bytes, (char* to, const char* line, Py_ssize_t n), (to, line, n), {
   for (; n >= kLine; n -= kLine, to += kLine) {
     std::memcpy(to, line, kLine);
     __asm__ volatile("" ::: "memory");  // else compilers make other loops of it
   }
   std::memcpy(to, line, static_cast<std::size_t>(n));
-}
+})
 
 template <class T>
 T read(const char* from) {
@@ -143,13 +143,13 @@ void copy_tiles(char* to, const char* from, const Dim& row, const Dim& column, P
 }
 
 // Rows of bytes, without a call: some C libraries copy by an instruction that is slow in the cache.
-TRITORCH_WIDEST void copy_bytes(char* to, const char* from, Py_ssize_t n) {
+TRITORCH_WIDEST(void, copy_bytes, (char* to, const char* from, Py_ssize_t n), (to, from, n), {
   for (; n >= kLine; n -= kLine, to += kLine, from += kLine) {
     std::memcpy(to, from, kLine);
     __asm__ volatile("" ::: "memory");  // else compilers make a call of it
   }
   std::memcpy(to, from, static_cast<std::size_t>(n));
-}
+})
 
 // How two arrays are copied: dims in the result's order, joined where both go on alike.
 struct Plan {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "host/functions.h"
+#include "widest.h"
 
 namespace tritorch::host {
 namespace {
@@ -210,8 +211,8 @@ template <class F>
 }
 template <class F>
 Loop chosen() {
-  if (__builtin_cpu_supports("avx512f")) return widest<F>;
-  return __builtin_cpu_supports("avx2") ? wider<F> : plain<F>;
+  if (chosen_cpu == Cpu::avx512) return widest<F>;
+  return chosen_cpu == Cpu::avx2 ? wider<F> : plain<F>;
 }
 #else
 template <class F>

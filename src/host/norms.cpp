@@ -41,25 +41,23 @@ template <class T>
 }
 
 // The passes over a plane, for each dtype.
-#define TRITORCH_PASSES(T)                                                                      \
-  TRITORCH_WIDEST double sum_pass(const T* x, Py_ssize_t n) { return sum_of(x, n); }            \
-  TRITORCH_WIDEST double square_pass(const T* x, T mean, Py_ssize_t n) {                        \
-    return squares_of(x, mean, n);                                                              \
-  }                                                                                             \
-  TRITORCH_WIDEST void move_pass(const T* x, T* out, Py_ssize_t n, T mean, T scale, T shift,    \
-                                 bool moves, bool relu) {                                       \
-    write_moved(x, out, n, mean, scale, shift, moves, relu);                                    \
-  }                                                                                             \
-  TRITORCH_WIDEST void mask_pass(const T* g, const T* y, T* to, Py_ssize_t n) {                 \
-    mask(g, y, to, n);                                                                          \
-  }                                                                                             \
-  TRITORCH_WIDEST void sums_pass(const T* g, const T* x, T mean, Py_ssize_t n, double* total) { \
-    sums_of(g, x, mean, n, total);                                                              \
-  }                                                                                             \
-  TRITORCH_WIDEST void spread_pass(const T* g, const T* x, T* out, Py_ssize_t n, T mean, T by,  \
-                                   T plus, T factor) {                                          \
-    write_spread(g, x, out, n, mean, by, plus, factor);                                         \
-  }
+#define TRITORCH_PASSES(T)                                                                        \
+  TRITORCH_WIDEST(double, sum_pass, (const T* x, Py_ssize_t n), (x, n), { return sum_of(x, n); }) \
+  TRITORCH_WIDEST(double, square_pass, (const T* x, T mean, Py_ssize_t n), (x, mean, n),          \
+                  { return squares_of(x, mean, n); })                                             \
+  TRITORCH_WIDEST(                                                                                \
+      void, move_pass,                                                                            \
+      (const T* x, T* out, Py_ssize_t n, T mean, T scale, T shift, bool moves, bool relu),        \
+      (x, out, n, mean, scale, shift, moves, relu),                                               \
+      { write_moved(x, out, n, mean, scale, shift, moves, relu); })                               \
+  TRITORCH_WIDEST(void, mask_pass, (const T* g, const T* y, T* to, Py_ssize_t n), (g, y, to, n),  \
+                  { mask(g, y, to, n); })                                                         \
+  TRITORCH_WIDEST(void, sums_pass, (const T* g, const T* x, T mean, Py_ssize_t n, double* total), \
+                  (g, x, mean, n, total), { sums_of(g, x, mean, n, total); })                     \
+  TRITORCH_WIDEST(void, spread_pass,                                                              \
+                  (const T* g, const T* x, T* out, Py_ssize_t n, T mean, T by, T plus, T factor), \
+                  (g, x, out, n, mean, by, plus, factor),                                         \
+                  { write_spread(g, x, out, n, mean, by, plus, factor); })
 TRITORCH_PASSES(float)
 TRITORCH_PASSES(double)
 

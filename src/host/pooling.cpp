@@ -102,14 +102,16 @@ template <class T>
     if (where) where[j] = first + at + 2 * j;
   }
 }
-TRITORCH_WIDEST void four(const float* row, Py_ssize_t width, Py_ssize_t first, Py_ssize_t n,
-                          float* out, std::int64_t* where) {
-  row_of_four(row, width, first, n, out, where);
-}
-TRITORCH_WIDEST void four(const double* row, Py_ssize_t width, Py_ssize_t first, Py_ssize_t n,
-                          double* out, std::int64_t* where) {
-  row_of_four(row, width, first, n, out, where);
-}
+TRITORCH_WIDEST(void, four,
+                (const float* row, Py_ssize_t width, Py_ssize_t first, Py_ssize_t n, float* out,
+                 std::int64_t* where),
+                (row, width, first, n, out, where),
+                { row_of_four(row, width, first, n, out, where); })
+TRITORCH_WIDEST(void, four,
+                (const double* row, Py_ssize_t width, Py_ssize_t first, Py_ssize_t n, double* out,
+                 std::int64_t* where),
+                (row, width, first, n, out, where),
+                { row_of_four(row, width, first, n, out, where); })
 
 template <class T>
 void find_largest_of_four(const Windows& all, const T* x, T* out, std::int64_t* where) {

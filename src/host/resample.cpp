@@ -28,14 +28,12 @@ template <class T>
   for (Py_ssize_t i = 0; i < n; ++i) to[i] = a[i] * rest + b[i] * part;
 }
 
-TRITORCH_WIDEST void blend_rows(const float* a, const float* b, float part, float* to,
-                                Py_ssize_t n) {
-  blend(a, b, part, to, n);
-}
-TRITORCH_WIDEST void blend_rows(const double* a, const double* b, double part, double* to,
-                                Py_ssize_t n) {
-  blend(a, b, part, to, n);
-}
+TRITORCH_WIDEST(void, blend_rows,
+                (const float* a, const float* b, float part, float* to, Py_ssize_t n),
+                (a, b, part, to, n), { blend(a, b, part, to, n); })
+TRITORCH_WIDEST(void, blend_rows,
+                (const double* a, const double* b, double part, double* to, Py_ssize_t n),
+                (a, b, part, to, n), { blend(a, b, part, to, n); })
 
 struct Sizes {
   Py_ssize_t planes, rows, columns, high, wide;

@@ -161,18 +161,15 @@ template <class T>
 }
 
 // The passes over rows, for each dtype.
-#define TRITORCH_PASSES(T)                                                                       \
-  TRITORCH_WIDEST void norm_pass(const Norm<T>& of, Py_ssize_t from, Py_ssize_t to) {            \
-    normalise_some(of, from, to);                                                                \
-  }                                                                                              \
-  TRITORCH_WIDEST void slope_pass(const Gradient<T>& of, Py_ssize_t from, Py_ssize_t to, T* few, \
-                                  double* total) {                                               \
-    slope_some(of, from, to, few, total);                                                        \
-  }                                                                                              \
-  TRITORCH_WIDEST void group_pass(const Gradient<T>& of, T* dw, T* db, Py_ssize_t from,          \
-                                  Py_ssize_t to) {                                               \
-    slope_groups(of, dw, db, from, to);                                                          \
-  }
+#define TRITORCH_PASSES(T)                                                                        \
+  TRITORCH_WIDEST(void, norm_pass, (const Norm<T>& of, Py_ssize_t from, Py_ssize_t to),           \
+                  (of, from, to), { normalise_some(of, from, to); })                              \
+  TRITORCH_WIDEST(void, slope_pass,                                                               \
+                  (const Gradient<T>& of, Py_ssize_t from, Py_ssize_t to, T* few, double* total), \
+                  (of, from, to, few, total), { slope_some(of, from, to, few, total); })          \
+  TRITORCH_WIDEST(void, group_pass,                                                               \
+                  (const Gradient<T>& of, T* dw, T* db, Py_ssize_t from, Py_ssize_t to),          \
+                  (of, dw, db, from, to), { slope_groups(of, dw, db, from, to); })
 TRITORCH_PASSES(float)
 TRITORCH_PASSES(double)
 

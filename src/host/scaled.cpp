@@ -5,10 +5,14 @@
 namespace tritorch::host {
 namespace {
 
-#define TRITORCH_PASS(T)                                                          \
-  TRITORCH_WIDEST void add_some(T* x, const T* y, T scale, Py_ssize_t n) {        \
-    _Pragma("GCC ivdep") for (Py_ssize_t i = 0; i < n; ++i) x[i] += y[i] * scale; \
-  }
+template <class T>
+[[gnu::always_inline]] inline void add(T* x, const T* y, T scale, Py_ssize_t n) {
+#pragma GCC ivdep
+  for (Py_ssize_t i = 0; i < n; ++i) x[i] += y[i] * scale;
+}
+#define TRITORCH_PASS(T)                                                                        \
+  TRITORCH_WIDEST(void, add_some, (T * x, const T* y, T scale, Py_ssize_t n), (x, y, scale, n), \
+                  { add(x, y, scale, n); })
 TRITORCH_PASS(float)
 TRITORCH_PASS(double)
 

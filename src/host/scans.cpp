@@ -49,14 +49,14 @@ template <class T>
       out[k] = static_cast<T>(sums[k]);
     }
 }
-TRITORCH_WIDEST void add_columns(const float* x, float* out, Py_ssize_t n, Py_ssize_t inner,
-                                 Py_ssize_t wide, double* sums) {
-  add_down(x, out, n, inner, wide, sums);
-}
-TRITORCH_WIDEST void add_columns(const double* x, double* out, Py_ssize_t n, Py_ssize_t inner,
-                                 Py_ssize_t wide, double* sums) {
-  add_down(x, out, n, inner, wide, sums);
-}
+TRITORCH_WIDEST(void, add_columns,
+                (const float* x, float* out, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t wide,
+                 double* sums),
+                (x, out, n, inner, wide, sums), { add_down(x, out, n, inner, wide, sums); })
+TRITORCH_WIDEST(void, add_columns,
+                (const double* x, double* out, Py_ssize_t n, Py_ssize_t inner, Py_ssize_t wide,
+                 double* sums),
+                (x, out, n, inner, wide, sums), { add_down(x, out, n, inner, wide, sums); })
 
 // Of `outer` matrices of n rows, in strips of columns.
 template <class T>

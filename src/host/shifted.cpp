@@ -68,24 +68,26 @@ template <class T>
 
 }  // namespace
 
-TRITORCH_WIDEST void add_shifted(const float* seen, const Py_ssize_t* taps, const float* weights,
-                                 Py_ssize_t count, float* out, Py_ssize_t n) {
-  shifted(seen, taps, weights, count, out, n);
-}
-TRITORCH_WIDEST void add_shifted(const double* seen, const Py_ssize_t* taps, const double* weights,
-                                 Py_ssize_t count, double* out, Py_ssize_t n) {
-  shifted(seen, taps, weights, count, out, n);
-}
+TRITORCH_WIDEST(void, add_shifted,
+                (const float* seen, const Py_ssize_t* taps, const float* weights, Py_ssize_t count,
+                 float* out, Py_ssize_t n),
+                (seen, taps, weights, count, out, n),
+                { shifted(seen, taps, weights, count, out, n); })
+TRITORCH_WIDEST(void, add_shifted,
+                (const double* seen, const Py_ssize_t* taps, const double* weights,
+                 Py_ssize_t count, double* out, Py_ssize_t n),
+                (seen, taps, weights, count, out, n),
+                { shifted(seen, taps, weights, count, out, n); })
 
-TRITORCH_WIDEST void add_products(const Lines<float>& g, const Lines<float>& seen, Py_ssize_t rows,
-                                  Py_ssize_t n, const Py_ssize_t* taps, Py_ssize_t count,
-                                  double* sums) {
-  all_products(g, seen, rows, n, taps, count, sums);
-}
-TRITORCH_WIDEST void add_products(const Lines<double>& g, const Lines<double>& seen,
-                                  Py_ssize_t rows, Py_ssize_t n, const Py_ssize_t* taps,
-                                  Py_ssize_t count, double* sums) {
-  all_products(g, seen, rows, n, taps, count, sums);
-}
+TRITORCH_WIDEST(void, add_products,
+                (const Lines<float>& g, const Lines<float>& seen, Py_ssize_t rows, Py_ssize_t n,
+                 const Py_ssize_t* taps, Py_ssize_t count, double* sums),
+                (g, seen, rows, n, taps, count, sums),
+                { all_products(g, seen, rows, n, taps, count, sums); })
+TRITORCH_WIDEST(void, add_products,
+                (const Lines<double>& g, const Lines<double>& seen, Py_ssize_t rows, Py_ssize_t n,
+                 const Py_ssize_t* taps, Py_ssize_t count, double* sums),
+                (g, seen, rows, n, taps, count, sums),
+                { all_products(g, seen, rows, n, taps, count, sums); })
 
 }  // namespace tritorch::host

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import math
-import platform
-import re
-import shutil
-import subprocess
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -189,41 +184,3 @@ def test_norms_over_dims(ord, dims):
     found = R.vector_norm(x, ord, dims, False, D.float32)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def _assembly(path: Path) -> dict[str, list[str]]:
-    """The instructions of a source's functions, by their names, without optimisation of links."""
-    flags = ["-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
-    text = subprocess.run(
-        ["g++", *flags, "-S", "-o", "-", f"-I{path.parent.parent}", str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    found: dict[str, list[str]] = {}
-    name = ""
-    for line in text.splitlines():
-        if match := re.match(r"(_Z\w+):", line):
-            name = match.group(1)
-            found[name] = []
-        elif name and re.match(r"\t[a-z]", line):
-            found[name].append(line.strip())
-    return found
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="clones are for x86-64")
-@pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler to ask")
-def test_clones_of_reductions_are_vector_code() -> None:
-    """Extremes had a branch a lane in vectors of 64 bytes, and took 36 times as long."""
-    path = Path(__file__).parents[2] / "src" / "following" / "reductions.cpp"
-    seen = 0
-    for name, instructions in _assembly(path).items():
-        width = "zmm" if "widest" in name else "ymm" if "wider" in name else ""
-        if not width:
-            continue
-        seen += 1
-        vector = [x for x in instructions if width in x and re.match(r"v(add|mul|max|min|cmp)", x)]
-        branches = [x for x in instructions if re.match(r"v?u?comis[sd]", x)]
-        assert vector, name
-        assert len(branches) <= 24, (name, len(branches))  # those of what is left of a row
-    assert seen >= 8
