@@ -71,7 +71,8 @@ def test_a_loop_of_every_width_computes_in_vectors_alone(source: str) -> None:
         for loop in _innermost_loops(lines):
             kinds = [match[2] for line in loop if (match := ARITHMETIC.match(line))]
             lanes = 3 * kinds.count("s") > len(kinds)  # one number for all lanes may be found
-            clean += bool(kinds) and not lanes and any(re.search(f"%{width}", line) for line in loop)
+            wide = any(re.search(f"%{width}", line) for line in loop)
+            clean += bool(kinds) and wide and not lanes
         assert clean, f"{name} has no loop of vectors alone"
     assert seen or source in ("host/copies.cpp", "following/chain_loops.cpp")
 
