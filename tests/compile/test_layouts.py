@@ -30,7 +30,8 @@ def test_layouts_are_those_of_eager_code() -> None:
     wrong, seen = [], 0
     for family in ("training", "volumes"):
         lines = cases.FAMILIES[f"layouts of {family}"]
-        for operand, template in [(x, line) for x, line in lines if line.startswith("trained")][1::4]:
+        trained = [(x, line) for x, line in lines if line.startswith("trained")]
+        for operand, template in trained[1::4]:
             space = {**names, "trained": both}
             exec(f"x = {operand}", space)
             try:
