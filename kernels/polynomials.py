@@ -10,7 +10,7 @@ CHEBYSHEV_T, CHEBYSHEV_U = tl.constexpr(tuple(r.CHEBYSHEV_T)), tl.constexpr(tupl
 CHEBYSHEV_V, CHEBYSHEV_W = tl.constexpr(tuple(r.CHEBYSHEV_V)), tl.constexpr(tuple(r.CHEBYSHEV_W))
 HERMITE_H, HERMITE_HE = tl.constexpr(tuple(r.HERMITE_H)), tl.constexpr(tuple(r.HERMITE_HE))
 LAGUERRE_L, LEGENDRE_P = tl.constexpr(tuple(r.LAGUERRE_L)), tl.constexpr(tuple(r.LEGENDRE_P))
-WAVE_FROM = tl.constexpr(r.WAVE_FROM)
+T_FROM, OTHERS_FROM = tl.constexpr(r.WAVE_FROM["t"]), tl.constexpr(r.WAVE_FROM["u"])
 LIMIT_32, LIMIT_64 = tl.constexpr(r.HERMITE_LIMIT[4]), tl.constexpr(r.HERMITE_LIMIT[8])
 
 
@@ -42,7 +42,7 @@ def orthogonal(x, degree, R: tl.constexpr):
     climbs = n > 1
     WAVE: tl.constexpr = R[9]  # of its own: Triton 3.6 passes a constant's entry on as a value
     if WAVE != "":
-        waving = (n >= WAVE_FROM) & (tl.abs(x) < 1)
+        waving = (n >= (T_FROM if WAVE == "t" else OTHERS_FROM)) & (tl.abs(x) < 1)
         out = tl.where(waving, wave(tl.where(waving, x, 0.0), n.to(x.dtype), WAVE), out).to(x.dtype)
         # At 1 and -1: p_0 + n (p_1 - p_0), with (-1)^n at -1.
         at_end = climbs & (tl.abs(x) == 1)

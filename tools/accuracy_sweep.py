@@ -4,10 +4,11 @@
     python tools/accuracy_sweep.py [CASE ...] [--device cpu cuda] [--kind float32 ...] [--all]
     python-with-torch tools/accuracy_sweep.py --record      # writes tools/accuracy_torch.json
 
-The cases are those of tests/ops/accuracy.py, which a test holds against the records; mpmath computes
-exact values of pointwise functions, long doubles those of sums.  Errors are in units in the last
-place.  One is too large that is above one unit and above twice PyTorch's on the CPU, of the same
-function, dtype and group of inputs.  The exit status is 1 where one is.
+The cases are those of tests/ops/accuracy.py, which a test holds against the records; mpmath
+computes exact values of pointwise functions, long doubles those of sums.  Errors are in units in
+the last place.  One is too large that is above one unit and above twice PyTorch's on the CPU, of
+the same function, dtype and group of inputs.  The exit status is 1 where one is.  On the simulated
+device Triton's own functions are NumPy's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ sys.path.append(str(ROOT / "tests" / "ops"))
 import accuracy  # noqa: E402
 
 RECORDED = Path(__file__).with_name("accuracy_torch.json")
-COUNT, LONG = 48, 1_000_000
+COUNT, LONG = accuracy.COUNT, 1_000_000
 LONG_SIMULATED = 100_000
 DIGITS = 45
 
@@ -75,17 +76,21 @@ def errors(
             if "not implemented for" in str(refusal):
                 return None
             raise
-        error = accuracy.off(got, precisely(case, values), kind)
+        terms = case.terms and case.terms(*values)
+        error = accuracy.off(got, precisely(case, values), kind, terms, case.floor)
         found[name] = error if not np.isfinite(error) else float(f"{error:.3g}")
     return found
 
 
-def record() -> None:
-    """Writes what PyTorch's errors are."""
+def record(names: list[str]) -> None:
+    """Writes what PyTorch's errors are: of all cases, or of some of them."""
     import torch
 
-    every: dict[str, Any] = {"torch": torch.__version__}
+    every: dict[str, Any] = json.loads(RECORDED.read_text()) if names else {}
+    every["torch"] = torch.__version__
     for case in accuracy.CASES:
+        if names and not any(case.name.startswith(name) for name in names):
+            continue
         every[case.name] = {}
         for kind in accuracy.KINDS:
             every[case.name][kind] = errors(case, kind, torch, "cpu", LONG)
@@ -107,7 +112,8 @@ def judge(options: argparse.Namespace) -> int:
         for kind in options.kind:
             torchs = recorded.get(case.name, {}).get(kind)
             for device in options.device:
-                ours = errors(case, kind, tritorch, device, LONG if device == "cpu" else LONG_SIMULATED)
+                long = LONG if device == "cpu" else LONG_SIMULATED
+                ours = errors(case, kind, tritorch, device, long)
                 if ours is None:
                     if torchs is not None:
                         print(f"{case} {kind} {device}: refused, not by PyTorch")
@@ -119,9 +125,9 @@ def judge(options: argparse.Namespace) -> int:
                     wrong = error > allowed
                     bad += wrong
                     if wrong or options.all:
-                        theirs = "-" if torchs is None else f"{torchs.get(group, 0.0):g}"
-                        print(f"{case:s}" if False else f"{case.name} | {kind} {device} {group}: "
-                              f"{error:g}, PyTorch {theirs}" + " !" * wrong, flush=True)  # fmt: skip
+                        theirs = "-" if not torchs else f"{torchs.get(group, 0.0):g}"
+                        print(f"{case} | {kind} {device} {group}: {error:g}, "
+                              f"PyTorch {theirs}" + " !" * wrong, flush=True)  # fmt: skip
     print(f"{total} groups, {bad} too large")
     return bad
 
@@ -135,7 +141,7 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="write what PyTorch's errors are")
     options = parser.parse_args()
     if options.record:
-        record()
+        record(options.cases)
     else:
         sys.exit(judge(options) > 0)
 
