@@ -493,8 +493,10 @@ def masked_fill(x, mask, value):
 
 @triton.jit
 def fused(a, b, c):
-    """a b + c of floats, rounded once; b may be a number."""
-    return tl.fma(a, (b + tl.zeros_like(a)).to(a.dtype), c)
+    """a b + c, of floats rounded once; b may be a number."""
+    if a.dtype.is_floating():
+        return tl.fma(a, (b * tl.full(a.shape, 1.0, a.dtype)).to(a.dtype), c)
+    return a * b + c
 
 
 @triton.jit
@@ -532,9 +534,7 @@ def fake_quantize(x, scale, low, high):
 
 @triton.jit
 def addcmul(x, a, b, value):
-    if x.dtype.is_floating():
-        return fused(value * a, b, x)
-    return x + value * a * b
+    return fused(value * a, b, x)
 
 
 @triton.jit

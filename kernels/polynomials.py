@@ -33,6 +33,9 @@ def orthogonal(x, degree, R: tl.constexpr):
 
     R: first_x, first_one, x, kx, one, k, last, klast, divide, wave, is_hermite.
     """
+    LIMIT: tl.constexpr = LIMIT_32 if x.dtype == tl.float32 else LIMIT_64
+    kind: tl.constexpr = x.dtype
+    x = x.to(tl.float64)  # rounded once: where a polynomial is small, large terms cancel
     whole = (degree == degree) & (tl.abs(degree) < 9e18)
     n = tl.where(whole, degree, -1.0).to(tl.int64)
     n = tl.where(degree < 0, tl.where(degree > -1, n, -1), n)
@@ -50,7 +53,7 @@ def orthogonal(x, degree, R: tl.constexpr):
         out = tl.where(at_end, tl.where(n % 2 == 1, x * value, value), out).to(x.dtype)
         climbs = climbs & (waving == 0) & (at_end == 0)
     elif R[10]:
-        far = n > (LIMIT_32 if x.dtype == tl.float32 else LIMIT_64)
+        far = n > LIMIT
         out = tl.where(far, float("nan"), out).to(x.dtype)
         climbs = climbs & (far == 0)
     elif R[0] < 0:  # Laguerre's is 1 at 0
@@ -80,12 +83,12 @@ def orthogonal(x, degree, R: tl.constexpr):
         k += 1
         out = tl.where(climbing, now, out).to(x.dtype)
         climbing = climbing & (k < n) & (now == now)
-    return out
+    return out.to(kind)
 
 
 @triton.jit
 def shift(x):
-    return 2 * x - 1
+    return 2 * x.to(tl.float64) - 1
 
 
 @triton.jit
@@ -110,22 +113,22 @@ def chebyshev_polynomial_w(x, n):
 
 @triton.jit
 def shifted_chebyshev_polynomial_t(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_T)
+    return orthogonal(shift(x), n, CHEBYSHEV_T).to(x.dtype)
 
 
 @triton.jit
 def shifted_chebyshev_polynomial_u(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_U)
+    return orthogonal(shift(x), n, CHEBYSHEV_U).to(x.dtype)
 
 
 @triton.jit
 def shifted_chebyshev_polynomial_v(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_V)
+    return orthogonal(shift(x), n, CHEBYSHEV_V).to(x.dtype)
 
 
 @triton.jit
 def shifted_chebyshev_polynomial_w(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_W)
+    return orthogonal(shift(x), n, CHEBYSHEV_W).to(x.dtype)
 
 
 @triton.jit

@@ -51,6 +51,11 @@ def erfcx(x):
 @triton.jit
 def log_ndtr(x):
     """The logarithm of the standard normal distribution function."""
+    return log_ndtr_of_double(x.to(tl.float64)).to(x.dtype)
+
+
+@triton.jit
+def log_ndtr_of_double(x):
     t = x * 0.70710678118654752440
     below = tl.log(0.5 * erfcx_positive(tl.maximum(negated(t), 0.0))) - t * t
     above = log1p(-0.5 * erfc(tl.maximum(t, 0.0)))

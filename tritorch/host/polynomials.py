@@ -86,7 +86,7 @@ def _evaluate(x: Array, degree: Array, r: Recurrence, shifted: bool, kind: Any) 
         out[there] = 1
         climbing &= ~there
     if climbing.any():
-        out[climbing] = _climb(x[climbing].astype(kind), n[climbing], r)
+        out[climbing] = _climb(x[climbing], n[climbing], r)
     return out
 
 
