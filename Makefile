@@ -13,7 +13,7 @@ NATIVE  := CMakeLists.txt pyproject.toml $(shell find src -type f \( -name '*.cp
 MODULES := $(shell find tritorch kernels examples \( -name '*.py' -o -name '*.pyi' \) | LC_ALL=C sort)
 CPP     := $(shell find src tests/cpp bench/cpp \( -name '*.cpp' -o -name '*.h' \) 2>/dev/null)
 
-.PHONY: help demo test test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
+.PHONY: help demo judge-accuracy test test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -48,6 +48,10 @@ format: $(VENV)/.dev-tools  ## rewrite the sources as lint wants them
 bench: $(VENV)/.package build/cpp/.built  ## what the host pays: import, launch, allocation
 	$(BIN)/python bench/host_overhead.py
 	@for program in $(basename $(notdir $(wildcard bench/cpp/*.cpp))); do build/cpp/$$program || exit 1; done
+
+judge-accuracy: $(VENV)/.package  ## errors of functions and reductions beside PyTorch's, on both devices
+	$(PIP) install mpmath
+	$(BIN)/python tools/accuracy_sweep.py $(CASES)
 
 cpp-test: build/cpp/.built  ## the C++ tests
 	$(call run-cpp,build/cpp,)

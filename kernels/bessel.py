@@ -143,18 +143,27 @@ def ends(x, y, at_zero):
 
 @triton.jit
 def bessel_y0(x):
+    return bessel_y0_of_double(x.to(tl.float64)).to(x.dtype)
+
+
+@triton.jit
+def bessel_y0_of_double(x):
     a = tl.minimum(tl.maximum(x, 1e-37), 8.0)
     near = polynomial(a * a * 0.03125 - 1, Y0_NEAR)
     near += 0.63661977236758134308 * tl.log(a) * j_near(a, J0_NEAR, J0_ROOTS, 0)
-    if x.dtype == tl.float64:  # below what 1e-37 stands for, J0 is 1
-        tiny = 0.63661977236758134308 * (tl.log(x) - 0.11593151565841244881)
-        near = tl.where(x < 1e-37, tiny, near)
+    tiny = 0.63661977236758134308 * (tl.log(x) - 0.11593151565841244881)
+    near = tl.where(x < 1e-37, tiny, near)  # J0 is 1
     far = waves(tl.maximum(x, 8.0), JY0_P, JY0_Q, 0, False)
     return ends(x, tl.where(x <= 8, near, far), -float("inf"))
 
 
 @triton.jit
 def bessel_y1(x):
+    return bessel_y1_of_double(x.to(tl.float64)).to(x.dtype)
+
+
+@triton.jit
+def bessel_y1_of_double(x):
     a = tl.minimum(x, 8.0)
     near = polynomial(a * a * 0.03125 - 1, Y1_NEAR) * a
     log = tl.log(tl.where(x > 0, a, 1.0))
@@ -214,6 +223,11 @@ def scaled_modified_bessel_k1(x):
 
 @triton.jit
 def airy_ai(x):
+    return airy_ai_of_double(x.to(tl.float64)).to(x.dtype)
+
+
+@triton.jit
+def airy_ai_of_double(x):
     a = tl.abs(x)
     near = polynomial((tl.minimum(tl.maximum(x, -6.0), 2.0) + 2) * 0.25, AIRY_NEAR)
     big = tl.maximum(a, 2.0)

@@ -1,11 +1,14 @@
 """Scalar functions of one real number: sign, exponentials, trigonometry, rounding, predicates.
 
 Constants are written into expressions with x, whose type they take; where `tl.where` would choose
-between two constants, `like` gives them that type (they would be float32).
+between two constants, `like` gives them that type (they would be float32).  A constant that is
+assigned to a name becomes float32, too: Horner's scheme begins with a product, `x * A + B`.
+Functions that CUDA's libdevice has are its: rounded twice or worse where they would be composed.
 """
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 
 @triton.jit
@@ -119,12 +122,7 @@ def exp2(x):
 
 @triton.jit
 def expm1(x):
-    """Kahan's: (e^x - 1) * x / log(e^x) cancels the rounding of e^x."""
-    u = exp(x)
-    small = tl.abs(x) < 0.5
-    safe = tl.where(small & (u != 1), u, 2.0)
-    corrected = quotient((safe - 1) * x, tl.log(safe))
-    return tl.where(small, tl.where(u == 1, x, corrected), u - 1)
+    return libdevice.expm1(x)
 
 
 @triton.jit
@@ -139,21 +137,12 @@ def log2(x):
 
 @triton.jit
 def log10(x):
-    return (
-        tl.log(x) * 0.43429448190325182765
-        if x.dtype == tl.float64
-        else tl.log2(x) * 0.30102999566398119521
-    )
+    return libdevice.log10(x)
 
 
 @triton.jit
 def log1p(x):
-    """Kahan's: log(1 + x) * x / ((1 + x) - 1)."""
-    u = 1 + x
-    small = tl.abs(x) < 0.5
-    safe = tl.where(small & (u != 1), u, 2.0)
-    corrected = tl.log(safe) * quotient(x, safe - 1)
-    return tl.where(small, tl.where(u == 1, x, corrected), tl.log(u))
+    return libdevice.log1p(x)
 
 
 # ---- trigonometry --------------------------------------------------------------------------------
@@ -171,99 +160,57 @@ def cos(x):
 
 @triton.jit
 def tan(x):
-    return quotient(tl.sin(x), tl.cos(x))
-
-
-@triton.jit
-def _atan_core(x):
-    """atan on [-0.66, 0.66] (Cephes' rational approximation)."""
-    z = x * x
-    p = -8.750608600031904122785e-1
-    p = p * z - 1.615753718733365076637e1
-    p = p * z - 7.500855792314704667340e1
-    p = p * z - 1.228866684490136173410e2
-    p = p * z - 6.485021904942025371773e1
-    q = z + 2.485846490142306297962e1
-    q = q * z + 1.650270098316988542046e2
-    q = q * z + 4.328810604912902668951e2
-    q = q * z + 4.853903996359136964868e2
-    q = q * z + 1.945506571482613964425e2
-    return x * quotient(z * p, q) + x
+    return libdevice.tan(x)
 
 
 @triton.jit
 def atan(x):
-    a = tl.abs(x)
-    big = a > 2.41421356237309504880
-    middle = (a > 0.66) & (a <= 2.41421356237309504880)
-    safe = tl.where(a == 0, 1.0, a)
-    reduced = tl.where(big, quotient(-1.0, safe), tl.where(middle, quotient(a - 1.0, a + 1.0), a))
-    base = tl.where(middle, like(x, 0.78539816339744830962), 0.0)
-    base = tl.where(big, like(x, 1.57079632679489661923), base)
-    y = base + _atan_core(reduced)
-    return odd(x, y)
+    return libdevice.atan(x)
 
 
 @triton.jit
 def atan2(y, x):
-    pi = like(x, 3.14159265358979323846)
-    both_inf = (tl.abs(y) == float("inf")) & (tl.abs(x) == float("inf"))
-    ratio = tl.where(both_inf, 1.0, quotient(tl.abs(y), tl.where(x == 0, 1.0, tl.abs(x))))
-    base = tl.where(x == 0, tl.where(y == 0, 0.0, pi / 2), atan(ratio))
-    out = tl.where(signbit(x), pi - base, base)
-    out = tl.where((x != x) | (y != y), x + y, out)
-    return tl.where(signbit(y), negated(out), out)
+    return libdevice.atan2(y, x)
 
 
 @triton.jit
 def asin(x):
-    return atan2(x, sqrt((1 - x) * (1 + x)))
+    return libdevice.asin(x)
 
 
 @triton.jit
 def acos(x):
-    return 2 * atan2(sqrt(1 - x), sqrt(1 + x))
+    return libdevice.acos(x)
 
 
 @triton.jit
 def sinh(x):
-    a = tl.abs(x)
-    t = expm1(tl.minimum(a, 31.0))
-    # Half of e^a as a product, which passes the range no earlier than the result.
-    half = exp(a * 0.5)
-    return odd(x, tl.where(a > 30, half * (0.5 * half), 0.5 * (t + quotient(t, t + 1))))
+    return libdevice.sinh(x)
 
 
 @triton.jit
 def cosh(x):
-    half = exp(tl.abs(x) * 0.5)
-    t = half * (0.5 * half)
-    return t + quotient(0.25, t)
+    return libdevice.cosh(x)
 
 
 @triton.jit
 def tanh(x):
-    t = expm1(2 * tl.minimum(tl.abs(x), 30.0))
-    return odd(x, quotient(t, t + 2))
+    return libdevice.tanh(x)
 
 
 @triton.jit
 def asinh(x):
-    a = tl.abs(x)
-    safe = tl.minimum(a, 1e15)
-    y = log1p(safe + quotient(safe * safe, 1 + sqrt(1 + safe * safe)))
-    return odd(x, tl.where(a > 1e15, tl.log(a) + 0.69314718055994530942, y))
+    return libdevice.asinh(x)
 
 
 @triton.jit
 def acosh(x):
-    t = x - 1
-    return tl.where(x > 1e15, tl.log(x) + 0.69314718055994530942, log1p(t + sqrt(2 * t + t * t)))
+    return libdevice.acosh(x)
 
 
 @triton.jit
 def atanh(x):
-    return 0.5 * log1p(quotient(2 * x, 1 - x))
+    return libdevice.atanh(x)
 
 
 @triton.jit

@@ -73,15 +73,25 @@ def row_smaller(x, mask, HIGHEST: tl.constexpr):
 
 
 @triton.jit
+def widened(x):
+    """What is scanned: float32 in float64, as in kernels/scan.py's launches."""
+    return x.to(tl.float64) if x.dtype == tl.float32 else x
+
+
+@triton.jit
 def running_sum(x, mask, BACKWARDS: tl.constexpr):
     """The sum of each element of a row and those before it; BACKWARDS: those behind it."""
-    return tl.associative_scan(whole_row(x, mask, 0), 1, plus, reverse=BACKWARDS)
+    return tl.associative_scan(widened(whole_row(x, mask, 0)), 1, plus, reverse=BACKWARDS).to(
+        x.dtype
+    )
 
 
 @triton.jit
 def running_prod(x, mask, BACKWARDS: tl.constexpr):
     """The product of each element of a row and those before it; BACKWARDS: those behind it."""
-    return tl.associative_scan(whole_row(x, mask, 1), 1, times, reverse=BACKWARDS)
+    return tl.associative_scan(widened(whole_row(x, mask, 1)), 1, times, reverse=BACKWARDS).to(
+        x.dtype
+    )
 
 
 @triton.jit

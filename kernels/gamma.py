@@ -2,9 +2,10 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from . import fits
-from .elementary import like, negated
+from .elementary import expm1, like, log1p, negated
 from .special import digamma, erfc, lgamma
 
 TEMME = tl.constexpr(fits.counted(fits.TEMME))
@@ -20,10 +21,8 @@ EPSILON = tl.constexpr(1.2e-16)
 @triton.jit
 def log_ratio(mu):
     """log(1 + mu) - mu, mu > -1."""
-    u = 1 + mu
-    log = tl.log(u) * tl.where(u == 1, 1.0, mu / tl.where(u == 1, 1.0, u - 1))
     small = mu * mu * (mu * (1 / 3 - mu * (1 / 4 - mu * (1 / 5 - mu * (1 / 6 - mu / 7)))) - 1 / 2)
-    return tl.where(tl.abs(mu) < 1e-3, small, tl.where(u == 1, mu, log) - mu)
+    return tl.where(tl.abs(mu) < 1e-3, small, log1p(mu) - mu)
 
 
 @triton.jit
@@ -89,10 +88,7 @@ def upper_series(a, x, active):
         total += tl.where(going, part, 0.0)
         going = going & (tl.abs(part) > EPSILON * tl.abs(total))
     log = a * tl.log(x) - lgamma(a + 1)
-    power = tl.exp(log)
-    safe = tl.where((power == 1) | (tl.abs(log) > 0.5), 2.0, power)
-    small = tl.where(power == 1, log, (safe - 1) * log / tl.log(safe))
-    return tl.where(tl.abs(log) > 0.5, 1 - power, negated(small)) - a * power * total
+    return negated(expm1(log)) - a * tl.exp(log) * total
 
 
 @triton.jit
@@ -173,9 +169,9 @@ def zeta_positive(s, q):
     """Euler and Maclaurin's sum: terms up to q + 12, then the integral and its corrections."""
     total = tl.zeros_like(q)
     for k in range(12):  # not unrolled: each power is long
-        total += tl.exp(negated(s) * tl.log(q + k))
+        total += libdevice.pow(q + k, negated(s))
     a = q + 12
-    power = tl.exp(negated(s) * tl.log(a))
+    power = libdevice.pow(a, negated(s))
     r = 1 / (a * a)
     total += power * a / (s - 1) + 0.5 * power
     term = s / a * power
@@ -230,7 +226,7 @@ def polygamma(x, order, factor):
     """
     reflected = (x < 0) & (order == 1)
     total = zeta_double(order + 1, tl.where(reflected, 1 - x, x))
-    sine = tl.sin(3.14159265358979323846 * (x - tl.floor(x))) / 3.14159265358979323846
+    sine = tl.sin(3.14159265358979323846 * (x - tl.floor(x + 0.5))) / 3.14159265358979323846
     return factor * tl.where(reflected, 1 / (sine * sine) - total, total)
 
 
@@ -240,9 +236,7 @@ def polygamma(x, order, factor):
 @triton.jit
 def log1p_ratio(x):
     """log(1 + x) / x."""
-    u = 1 + x
-    moved = tl.where(u == 1, 1.0, u - 1)
-    return tl.where(u == 1, 1.0, tl.log(tl.where(u == 1, 2.0, u)) / moved)
+    return tl.where(x == 0, 1.0, log1p(x) / tl.where(x == 0, 1.0, x))
 
 
 @triton.jit

@@ -9,12 +9,13 @@ converts it to COMPUTE, calls OP, converts to the output's type and stores.
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from .activations import *  # noqa: F403
 from .bessel import *  # noqa: F403
 from .copy import convert
 from .elementary import *  # noqa: F403
-from .elementary import exp, log1p, negated, quotient, round, signbit, sqrt, trunc
+from .elementary import exp, log1p, negated, quotient, round, signbit, trunc
 from .gamma import *  # noqa: F403
 from .polynomials import *  # noqa: F403
 from .special import *  # noqa: F403
@@ -251,6 +252,8 @@ def _integer_pow(a, b):
 @triton.jit
 def pow(a, b):
     if a.dtype.is_floating():
+        if a.dtype == tl.float64:
+            return libdevice.pow(a, b)
         x = tl.abs(a).to(tl.float64)
         y = b.to(tl.float64)
         magnitude = tl.exp2(y * tl.log2(x))
@@ -268,12 +271,7 @@ def pow(a, b):
 
 @triton.jit
 def hypot(a, b):
-    x = tl.maximum(tl.abs(a), tl.abs(b))
-    y = tl.minimum(tl.abs(a), tl.abs(b))
-    r = quotient(y, tl.where(x == 0, 1.0, x))
-    out = tl.where((a != a) | (b != b), a + b, x * sqrt(1 + r * r))
-    infinite = (tl.abs(a) == float("inf")) | (tl.abs(b) == float("inf"))
-    return tl.where(infinite, float("inf"), out).to(a.dtype)
+    return libdevice.hypot(a, b)
 
 
 @triton.jit
@@ -494,8 +492,19 @@ def masked_fill(x, mask, value):
 
 
 @triton.jit
+def fused(a, b, c):
+    """a b + c, of floats rounded once; b may be a number."""
+    if a.dtype.is_floating():
+        return tl.fma(a, (b * tl.full(a.shape, 1.0, a.dtype)).to(a.dtype), c)
+    return a * b + c
+
+
+@triton.jit
 def lerp(a, b, weight):
-    return tl.where(tl.abs(weight) < 0.5, a + weight * (b - a), b - (b - a) * (1 - weight))
+    near = tl.abs(weight) < 0.5
+    span = tl.where(near, b - a, negated(b - a))
+    factor = tl.where(near, weight, 1 - weight)
+    return fused(span, factor, tl.where(near, a, b))
 
 
 @triton.jit
@@ -525,9 +534,9 @@ def fake_quantize(x, scale, low, high):
 
 @triton.jit
 def addcmul(x, a, b, value):
-    return x + value * a * b
+    return fused(value * a, b, x)
 
 
 @triton.jit
 def addcdiv(x, a, b, value):
-    return x + value * quotient(a, b)
+    return fused(quotient(a, b), value, x)

@@ -10,7 +10,7 @@ CHEBYSHEV_T, CHEBYSHEV_U = tl.constexpr(tuple(r.CHEBYSHEV_T)), tl.constexpr(tupl
 CHEBYSHEV_V, CHEBYSHEV_W = tl.constexpr(tuple(r.CHEBYSHEV_V)), tl.constexpr(tuple(r.CHEBYSHEV_W))
 HERMITE_H, HERMITE_HE = tl.constexpr(tuple(r.HERMITE_H)), tl.constexpr(tuple(r.HERMITE_HE))
 LAGUERRE_L, LEGENDRE_P = tl.constexpr(tuple(r.LAGUERRE_L)), tl.constexpr(tuple(r.LEGENDRE_P))
-WAVE_FROM = tl.constexpr(r.WAVE_FROM)
+T_FROM, OTHERS_FROM = tl.constexpr(r.WAVE_FROM["t"]), tl.constexpr(r.WAVE_FROM["u"])
 LIMIT_32, LIMIT_64 = tl.constexpr(r.HERMITE_LIMIT[4]), tl.constexpr(r.HERMITE_LIMIT[8])
 
 
@@ -33,6 +33,9 @@ def orthogonal(x, degree, R: tl.constexpr):
 
     R: first_x, first_one, x, kx, one, k, last, klast, divide, wave, is_hermite.
     """
+    LIMIT: tl.constexpr = LIMIT_32 if x.dtype == tl.float32 else LIMIT_64
+    kind: tl.constexpr = x.dtype
+    x = x.to(tl.float64)  # rounded once: where a polynomial is small, large terms cancel
     whole = (degree == degree) & (tl.abs(degree) < 9e18)
     n = tl.where(whole, degree, -1.0).to(tl.int64)
     n = tl.where(degree < 0, tl.where(degree > -1, n, -1), n)
@@ -42,7 +45,7 @@ def orthogonal(x, degree, R: tl.constexpr):
     climbs = n > 1
     WAVE: tl.constexpr = R[9]  # of its own: Triton 3.6 passes a constant's entry on as a value
     if WAVE != "":
-        waving = (n >= WAVE_FROM) & (tl.abs(x) < 1)
+        waving = (n >= (T_FROM if WAVE == "t" else OTHERS_FROM)) & (tl.abs(x) < 1)
         out = tl.where(waving, wave(tl.where(waving, x, 0.0), n.to(x.dtype), WAVE), out).to(x.dtype)
         # At 1 and -1: p_0 + n (p_1 - p_0), with (-1)^n at -1.
         at_end = climbs & (tl.abs(x) == 1)
@@ -50,7 +53,7 @@ def orthogonal(x, degree, R: tl.constexpr):
         out = tl.where(at_end, tl.where(n % 2 == 1, x * value, value), out).to(x.dtype)
         climbs = climbs & (waving == 0) & (at_end == 0)
     elif R[10]:
-        far = n > (LIMIT_32 if x.dtype == tl.float32 else LIMIT_64)
+        far = n > LIMIT
         out = tl.where(far, float("nan"), out).to(x.dtype)
         climbs = climbs & (far == 0)
     elif R[0] < 0:  # Laguerre's is 1 at 0
@@ -80,12 +83,12 @@ def orthogonal(x, degree, R: tl.constexpr):
         k += 1
         out = tl.where(climbing, now, out).to(x.dtype)
         climbing = climbing & (k < n) & (now == now)
-    return out
+    return out.to(kind)
 
 
 @triton.jit
 def shift(x):
-    return 2 * x - 1
+    return 2 * x.to(tl.float64) - 1
 
 
 @triton.jit
@@ -110,22 +113,22 @@ def chebyshev_polynomial_w(x, n):
 
 @triton.jit
 def shifted_chebyshev_polynomial_t(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_T)
+    return orthogonal(shift(x), n, CHEBYSHEV_T).to(x.dtype)
 
 
 @triton.jit
 def shifted_chebyshev_polynomial_u(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_U)
+    return orthogonal(shift(x), n, CHEBYSHEV_U).to(x.dtype)
 
 
 @triton.jit
 def shifted_chebyshev_polynomial_v(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_V)
+    return orthogonal(shift(x), n, CHEBYSHEV_V).to(x.dtype)
 
 
 @triton.jit
 def shifted_chebyshev_polynomial_w(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_W)
+    return orthogonal(shift(x), n, CHEBYSHEV_W).to(x.dtype)
 
 
 @triton.jit

@@ -3,7 +3,7 @@
     p_0 = 1,  p_1 = FIRST * (x, 1)
     p_(k+1) = ((X + KX k) x + ONE + K k) p_k - (LAST + KLAST k) p_(k-1), divided by 1 + DIVIDE k
 
-Chebyshev's are closed forms between -1 and 1 from degree 7 on: `wave` says which.
+Chebyshev's are closed forms between -1 and 1 from some degree on: `wave` says which.
 """
 
 from typing import NamedTuple
@@ -37,7 +37,7 @@ HERMITE_H = Recurrence(2.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, "", True)
 HERMITE_HE = Recurrence(1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, "", True)
 LAGUERRE_L = Recurrence(-1.0, 1.0, -1.0, 0.0, 1.0, 2.0, 0.0, 1.0, 1.0, "", False)
 LEGENDRE_P = Recurrence(1.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 1.0, 1.0, "", False)
-WAVE_FROM = 7
+WAVE_FROM = {"t": 7, "u": 9, "v": 9, "w": 9}  # as PyTorch's
 # Beyond, a Hermite polynomial is NaN: nearly all its values pass the range.
 HERMITE_LIMIT = {4: 128, 8: 512}  # by the bytes of a float
 

@@ -2,9 +2,10 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from . import fits
-from .elementary import exp, negated, polynomial, quotient, reciprocal, signbit, sqrt
+from .elementary import exp, log1p, negated, polynomial, quotient, reciprocal, signbit, sqrt
 
 ERFCX = tl.constexpr(fits.counted(fits.ERFCX))
 
@@ -36,11 +37,7 @@ def exp_minus_square(x):
 
 @triton.jit
 def erfc(x):
-    """1 - erf(x), without cancellation for large x."""
-    a = tl.abs(x)
-    tail = erfcx_positive(a) * exp_minus_square(a)
-    y = tl.where(a < 0.5, 1 - tl.math.erf(x), tl.where(x < 0, 2 - tail, tail))
-    return tl.where(x == x, y, x)
+    return libdevice.erfc(x)
 
 
 @triton.jit
@@ -54,12 +51,14 @@ def erfcx(x):
 @triton.jit
 def log_ndtr(x):
     """The logarithm of the standard normal distribution function."""
+    return log_ndtr_of_double(x.to(tl.float64)).to(x.dtype)
+
+
+@triton.jit
+def log_ndtr_of_double(x):
     t = x * 0.70710678118654752440
     below = tl.log(0.5 * erfcx_positive(tl.maximum(negated(t), 0.0))) - t * t
-    half = 0.5 * erfc(tl.maximum(t, 0.0))
-    u = 1 - half  # log1p(-half), half at most 1/2
-    gone = (half == 0) | (u == 1)
-    above = tl.where(gone, negated(half), quotient(tl.log(u) * half, tl.where(gone, 1.0, 1 - u)))
+    above = log1p(-0.5 * erfc(tl.maximum(t, 0.0)))
     y = tl.where(x < 0, tl.where(x == -float("inf"), x, below), above)
     return tl.where(x == x, y, x)
 
@@ -91,91 +90,38 @@ def entr(x):
 
 @triton.jit
 def erfinv(x):
-    """Giles' approximation, then two steps of Newton's method."""
-    w = negated(tl.log((1 - x) * (1 + x)))
-    u = w - 2.5
-    p = 2.81022636e-08
-    p = 3.43273939e-07 + p * u
-    p = -3.5233877e-06 + p * u
-    p = -4.39150654e-06 + p * u
-    p = 0.00021858087 + p * u
-    p = -0.00125372503 + p * u
-    p = -0.00417768164 + p * u
-    p = 0.246640727 + p * u
-    p = 1.50140941 + p * u
-    v = sqrt(tl.maximum(w, 5.0)) - 3
-    q = -0.000200214257
-    q = 0.000100950558 + q * v
-    q = 0.00134934322 + q * v
-    q = -0.00367342844 + q * v
-    q = 0.00573950773 + q * v
-    q = -0.0076224613 + q * v
-    q = 0.00943887047 + q * v
-    q = 1.00167406 + q * v
-    q = 2.83297682 + q * v
-    y = tl.where(w < 5, p, q) * x
-    for _ in tl.static_range(2):
-        tail = (1 - tl.abs(x)) - erfc(tl.abs(y))
-        error = tl.where(tl.abs(x) < 0.9, tl.math.erf(y) - x, tl.where(x > 0, tail, negated(tail)))
-        y = y - error * 0.88622692545275801365 * exp(y * y)
-    y = tl.where(tl.abs(x) == 1, x * float("inf"), y)
-    return tl.where(tl.abs(x) > 1, float("nan"), y).to(x.dtype)
-
-
-@triton.jit
-def _lgamma_positive(x):
-    """log(gamma(x)) for x > 0: Stirling's series after shifting x above 8."""
-    shift = tl.zeros_like(x) + 1.0
-    y = x
-    for _ in tl.static_range(8):
-        low = y < 8
-        shift = tl.where(low, shift * y, shift)
-        y = tl.where(low, y + 1, y)
-    r = quotient(-1, y * y)
-    s = 1.0 / 156.0
-    s = s * r + 691.0 / 360360.0
-    s = s * r + 1.0 / 1188.0
-    s = s * r + 1.0 / 1680.0
-    s = s * r + 1.0 / 1260.0
-    s = s * r + 1.0 / 360.0
-    s = s * r + 1.0 / 12.0
-    return (y - 0.5) * tl.log(y) - y + 0.91893853320467274178 + quotient(s, y) - tl.log(shift)
+    return libdevice.erfinv(x)
 
 
 @triton.jit
 def lgamma(x):
-    reflected = x < 0.5
-    y = _lgamma_positive(tl.where(reflected, 1 - x, x))
-    part = x - tl.floor(x)
-    sine = tl.abs(tl.sin(3.14159265358979323846 * part))
-    out = tl.where(reflected, 1.14472988584940017414 - tl.log(sine) - y, y)
-    infinite = ((x <= 0) & (part == 0)) | (tl.abs(x) == float("inf"))
-    return tl.where(infinite, float("inf"), out).to(x.dtype)
+    return libdevice.lgamma(x)
 
 
 @triton.jit
 def digamma(x):
-    reflected = x < 0.5
-    y = tl.where(reflected, 1 - x, x)
+    """Stirling's series from 10 on; of negative numbers by reflection, with exact distances from
+    integers."""
+    below_zero = x < 0
+    y = tl.where(below_zero, 1 - x, x)
+    pole = (x <= 0) & (x == tl.floor(x))
+    y = tl.where(pole, 1.0, y)
     below = tl.zeros_like(y)
     for _ in tl.static_range(10):
         low = y < 10
         below = tl.where(low, below + quotient(1, y), below)
         y = tl.where(low, y + 1, y)
     r = quotient(-1, y * y)
-    s = 1.0 / 12.0
-    s = s * r + 691.0 / 32760.0
+    s = r * (1.0 / 12.0) + 691.0 / 32760.0
     s = s * r + 1.0 / 132.0
     s = s * r + 1.0 / 240.0
     s = s * r + 1.0 / 252.0
     s = s * r + 1.0 / 120.0
     s = s * r + 1.0 / 12.0
     total = tl.log(y) - below - quotient(0.5, y) + s * r
-    part = x - tl.floor(x)
-    angle = 3.14159265358979323846 * part
-    pole = (x <= 0) & (part == 0)
-    cot = quotient(tl.cos(angle), tl.where(pole | (part == 0), 1.0, tl.sin(angle)))
-    out = tl.where(reflected, total - 3.14159265358979323846 * cot, total)
+    angle = 3.14159265358979323846 * (x - tl.floor(x + 0.5))
+    cot = quotient(tl.cos(angle), tl.where(below_zero & (pole == 0), tl.sin(angle), 1.0))
+    out = tl.where(below_zero, total - 3.14159265358979323846 * cot, total)
     at_zero = tl.where(signbit(x), float("inf"), -float("inf"))
     return tl.where(pole, tl.where(x == 0, at_zero, float("nan")), out).to(x.dtype)
 

@@ -628,6 +628,9 @@ class ChainTable:
 
 # Note [Elementary functions] in elementary.cpp
 erf: np.ufunc
+erf64: np.ufunc
+erfc64: np.ufunc
+lgamma64: np.ufunc
 exp: np.ufunc
 expm1: np.ufunc
 log: np.ufunc

@@ -1,5 +1,6 @@
 // Reductions down columns: of a few rows in T, of which sums of all are added in double.  An
 // extreme is NaN where there is one, as NumPy's.
+#include <cmath>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -57,14 +58,20 @@ void fold(const T* x, T* out, Py_ssize_t outer, Py_ssize_t rows, Py_ssize_t n, J
       join_some(made + i * blocks * n, blocks, n, out + i * n, join);
     return;
   }
-  std::vector<double> total(static_cast<std::size_t>(n));
+  std::vector<double> total(static_cast<std::size_t>(n)), lost(total.size());
   for (Py_ssize_t i = 0; i < outer; ++i) {
     std::fill(total.begin(), total.end(), 0.0);
+    std::fill(lost.begin(), lost.end(), 0.0);
     const T* from = made + i * blocks * n;
     for (Py_ssize_t block = 0; block < blocks; ++block, from += n)
-      for (Py_ssize_t k = 0; k < n; ++k) total[static_cast<std::size_t>(k)] += from[k];
-    for (Py_ssize_t k = 0; k < n; ++k)
-      out[i * n + k] = static_cast<T>(total[static_cast<std::size_t>(k)]);
+      for (std::size_t k = 0; k < total.size(); ++k) {  // with what rounding loses (Knuth's)
+        const double more = from[k], sum = total[k] + more, back = sum - total[k];
+        lost[k] += (total[k] - (sum - back)) + (more - back);
+        total[k] = sum;
+      }
+    for (std::size_t k = 0; k < total.size(); ++k)
+      out[i * n + static_cast<Py_ssize_t>(k)] =
+          static_cast<T>(std::isfinite(lost[k]) ? total[k] + lost[k] : total[k]);
   }
 }
 

@@ -5,6 +5,8 @@
 // so its bits are the same on every machine, wherever an element lies.  They are ufuncs, as
 // NumPy's, and so steps of chains.  Errors are at most 2.5 units in the last place, of erf 4.  Both
 // sides of choices may be computed, so flags of floating point errors say nothing.
+//
+// erf, erfc and lgamma of float64 are the C library's.
 #include "host/elementary.h"
 
 #include <bit>
@@ -221,6 +223,22 @@ Loop chosen() {
 }
 #endif
 
+// A function of the C library.
+template <double (*Function)(double)>
+void by_library(char** data, const Py_ssize_t* n, const Py_ssize_t* by, void*) {
+  for (Py_ssize_t i = 0; i < *n; ++i)
+    *reinterpret_cast<double*>(data[1] + i * by[1]) =
+        Function(*reinterpret_cast<const double*>(data[0] + i * by[0]));
+}
+double log_of_gamma(double x) {
+#if defined(__GLIBC__)
+  int sign;  // a global one would be every thread's
+  return lgamma_r(x, &sign);
+#else
+  return std::lgamma(x);
+#endif
+}
+
 // ---- ufuncs -------------------------------------------------------------------------------------
 
 // As NumPy's ABI has fixed it since 1.0.
@@ -233,6 +251,7 @@ struct Ufunc {
   const char* types;
 };
 constexpr char kFloat = static_cast<char>(NDArray::kFloat32);
+constexpr char kDouble = static_cast<char>(NDArray::kFloat64);
 constexpr int kFromLoops = 1, kNoIdentity = -1;  // an entry of the table of NumPy's functions
 using FromLoops = PyObject* (*)(Loop*, void* const*, const char*, int, int, int, int, const char*,
                                 const char*, int);
@@ -260,6 +279,13 @@ PyObject* make(const char* name, Loop loop, PyObject* like, FromLoops from_loops
   }
   return from_loops(made.loops.data(), made.data.data(), made.types.data(),
                     static_cast<int>(made.loops.size()), 1, 1, kNoIdentity, name, nullptr, 0);
+}
+
+// A function of float64 alone.
+PyObject* of_doubles(const char* name, Loop loop, FromLoops from_loops) {
+  Made& made = *new Made{{loop}, {nullptr}, {kDouble, kDouble}};
+  return from_loops(made.loops.data(), made.data.data(), made.types.data(), 1, 1, 1, kNoIdentity,
+                    name, nullptr, 0);
 }
 
 }  // namespace
@@ -296,6 +322,17 @@ bool add_elementary(PyObject* module) {
       good = ufunc && PyModule_AddObjectRef(module, each.name, ufunc) == 0;
       Py_XDECREF(ufunc);
       Py_XDECREF(like);
+    }
+    const struct {
+      const char* name;
+      Loop loop;
+    } library[] = {{"erf64", by_library<std::erf>},
+                   {"erfc64", by_library<std::erfc>},
+                   {"lgamma64", by_library<log_of_gamma>}};
+    for (const auto& each : library) {
+      PyObject* ufunc = good ? of_doubles(each.name, each.loop, from_loops) : nullptr;
+      good = ufunc && PyModule_AddObjectRef(module, each.name, ufunc) == 0;
+      Py_XDECREF(ufunc);
     }
   }
   Py_XDECREF(capsule);

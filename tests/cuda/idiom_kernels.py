@@ -126,3 +126,28 @@ def noted(out_ptr, i, value):
 def kept_apart(x_ptr, y_ptr, out_ptr):
     i = tl.program_id(0)
     noted(out_ptr, i, gcd(tl.load(x_ptr + i), tl.load(y_ptr + i)) + gcd(i, i + 6))
+
+
+@triton.jit
+def extremes_without_other(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """Wrong on purpose: lanes past the end take part, with whatever a GPU gives there."""
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(y_ptr, tl.max(x, 0))
+    tl.store(y_ptr + 1, tl.min(x, 0))
+    tl.store(y_ptr + 2, tl.sum(x, 0))
+
+
+@triton.jit
+def any_without_other(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """Wrong on purpose, of bools."""
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(y_ptr, tl.max(x.to(tl.int32), 0) != 0)
+
+
+@triton.jit
+def block_without_padding(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """Wrong on purpose: a block past the end, of which nobody says how it is padded."""
+    block = tl.make_block_ptr(x_ptr, (n,), (1,), (0,), (BLOCK,), (0,))
+    tl.store(y_ptr, tl.sum(tl.load(block, boundary_check=(0,)), 0))

@@ -7,6 +7,8 @@ import tritorch
 from tritorch import cuda
 
 pytest.importorskip("triton")
+from triton._C.libtriton import passes
+
 from tests.cuda import idiom_kernels as kernels
 
 pytestmark = pytest.mark.device
@@ -145,3 +147,34 @@ def test_functions_that_are_not_inlined():
     i = np.arange(20)
     expected = np.where(i % 3 == 0, 0, np.gcd(x, y) + np.gcd(i, i + 6))
     np.testing.assert_array_equal(out.cpu().numpy(), expected)
+
+
+@pytest.mark.simulated
+@pytest.mark.parametrize(
+    "kind", ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int8"]
+)
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_lanes_that_a_mask_leaves_out_are_no_zeros(kind, sign):
+    """A kernel that reduces them gives none of the numbers that it looks right with."""
+    x = (tritorch.arange(1, 6, device="cuda") * sign).to(getattr(tritorch, kind))
+    y = tritorch.zeros(3, dtype=x.dtype, device="cuda")
+    kernels.extremes_without_other[(1,)](x, y, 5, BLOCK=16)
+    largest, least, total = y.tolist()
+    assert largest not in (5, -1, 0) and least not in (1, -5, 0) and total not in (15, -15)
+
+
+@pytest.mark.simulated
+def test_bools_that_a_mask_leaves_out_are_true():
+    x = tritorch.zeros(5, dtype=tritorch.bool, device="cuda")
+    y = tritorch.zeros(1, dtype=tritorch.bool, device="cuda")
+    kernels.any_without_other[(1,)](x, y, 5, BLOCK=16)
+    assert y.item()
+
+
+@pytest.mark.simulated
+@pytest.mark.skipif(not hasattr(passes.ttir, "add_rewrite_tensor_pointer"), reason="no such blocks")
+def test_blocks_past_the_end_without_padding_are_no_zeros():
+    x = tritorch.ones(5, device="cuda")
+    y = tritorch.zeros(1, device="cuda")
+    kernels.block_without_padding[(1,)](x, y, 5, BLOCK=16)
+    assert y.isnan().all()

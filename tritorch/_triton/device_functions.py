@@ -6,6 +6,7 @@ Arrays may have dims of 1 where their blocks are longer (Note [Levels]).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -352,6 +353,36 @@ def moved(pointers: Array, offset: Array, size: Any) -> Array:
     return pointers + offset * size
 
 
+# Note [Poisoned lanes]
+# A masked load without `other` gives anything on a GPU where its mask is false.  Here it gives what
+# shows: NaN and both infinities in turn, as maxima and minima pass over NaN; integers near both
+# ends of their range; True.  A kernel that reduces such lanes has to name the reduction's identity.
+_FLOATS = {
+    "float64": (0x7FF8000000000000, 0x7FF0000000000000, 0xFFF0000000000000),
+    "float32": (0x7FC00000, 0x7F800000, 0xFF800000), "float16": (0x7E00, 0x7C00, 0xFC00),
+    "bfloat16": (0x7FC0, 0x7F80, 0xFF80), "float8_e5m2": (0x7F, 0x7C, 0xFC),
+    "float8_e4m3fn": (0x7F, 0x7E, 0xFE),
+}  # fmt: skip
+_INTEGERS = (0x6B6B6B6B6B6B6B6B, 0x9494949494949494)
+
+
+_poison: dict[Any, Array] = {}
+
+
+def poisoned(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Bits of an array of which nothing is known: a copy of some that were made once."""
+    count = math.prod(shape)
+    known = _poison.get(dtype)
+    if known is None or known.size < count:
+        bits = _BITS[dtype.itemsize]
+        values = (1,) if dtype.kind == "b" else _FLOATS.get(dtype.name, _INTEGERS)
+        known = np.empty(max(count, 4096), bits)
+        for i, value in enumerate(values):
+            known[i :: len(values)] = value & (1 << 8 * bits.itemsize) - 1
+        _poison[dtype] = known
+    return known[:count].copy().reshape(shape)
+
+
 def _contiguous(x: Array) -> Array:
     return x if x.flags.c_contiguous else x.copy()
 
@@ -369,7 +400,7 @@ def load(pointers: Array, mask: Array, other: Array, dtype: Any) -> Array:
     if mask is None:
         out = np.empty(pointers.shape, bits)
     elif other is None:
-        out = np.zeros(pointers.shape, bits)
+        out = poisoned(pointers.shape, dtype)
     else:
         out = np.empty(pointers.shape, bits)
         out[...] = np.asarray(other).view(bits)

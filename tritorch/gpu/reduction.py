@@ -286,8 +286,9 @@ def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
 
 
 def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Array, Array]:
-    """The variance and the mean over dims, in one read."""
-    acc = accumulator(x.dtype)
+    """The variance and the mean over dims, in one read; of float32 in float64, as distances from a
+    rounded mean would be those from another number."""
+    acc = float64 if x.dtype is float32 else accumulator(x.dtype)
     p = plan(x.shape, x.strides, dims, keepdim)
     variance, average = (_C.empty(p.shape, x.dtype, x.device_index) for _ in range(2))
     if p.n_rows == 0:

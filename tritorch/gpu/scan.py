@@ -9,7 +9,7 @@ from tritorch import _C
 from tritorch._triton.kernel import kernel
 from tritorch._triton.names import function
 from tritorch.core.arrays import pairs
-from tritorch.core.dtype import dtype, int64
+from tritorch.core.dtype import dtype, float32, float64, int64
 from tritorch.gpu.layout import INT32_MAX, reach
 from tritorch.gpu.pointwise import triton_type
 from tritorch.gpu.reduction import _limit, accumulator, unpaired
@@ -65,6 +65,12 @@ def _constants(p: _Plan, layout: Any, *arrays: Array) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _accumulator(kind: dtype) -> dtype:
+    """What running sums of a dtype are held in: each step of float32 would round what all later
+    ones are made of."""
+    return float64 if kind is float32 else accumulator(kind)
+
+
 def _run(
     x: Array, dim: int, kind: dtype, combine: str, identity: Any, exclusive: bool = False,
     out: Array | None = None,
@@ -74,7 +80,7 @@ def _run(
     y = _C.empty(x.shape, kind, x.device_index) if out is None else out
     if x.numel() == 0:
         return y
-    n_cols, acc = x.shape[dim], accumulator(kind)
+    n_cols, acc = x.shape[dim], _accumulator(kind)
     p = plan(x.numel() // n_cols, n_cols, x.strides[dim] == 1 or x.ndim == 1)
     layout = _layout(x, y, dim)
     how = {"COMBINE": function("scan", combine), "IDENTITY": identity, "ACC": triton_type(acc)}

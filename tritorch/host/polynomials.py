@@ -64,7 +64,7 @@ def _evaluate(x: Array, degree: Array, r: Recurrence, shifted: bool, kind: Any) 
     out = np.zeros_like(x)
     climbing = n >= 0
     if r.wave:
-        waving = (n >= recurrences.WAVE_FROM) & (np.abs(x) < 1)
+        waving = (n >= recurrences.WAVE_FROM[r.wave]) & (np.abs(x) < 1)
         out[waving] = _wave(x[waving], n[waving], r.wave)
         # At the ends the values are known: else large degrees would be climbed to.
         climbing &= ~waving
@@ -86,7 +86,7 @@ def _evaluate(x: Array, degree: Array, r: Recurrence, shifted: bool, kind: Any) 
         out[there] = 1
         climbing &= ~there
     if climbing.any():
-        out[climbing] = _climb(x[climbing].astype(kind), n[climbing], r)
+        out[climbing] = _climb(x[climbing], n[climbing], r)
     return out
 
 

@@ -312,14 +312,23 @@ def var_mean(x: Array, dims: Dims, correction: float, keepdim: bool) -> tuple[Ar
             variance, average = _var_of_rows(matrix, max(count - correction, 0))
             average = _as_running(average, matrix, (1,))
             return variance.reshape(shape), average.reshape(shape)
-    kind = _wide(x)
+    narrow = _wide(x)
+    large = x.size > threads.BLOCK  # for copies of float64; what a mean lacks is made good
+    kind = np.dtype(np.float64) if narrow == np.float32 and not large else narrow
     count = math.prod(x.shape[dim] for dim in dims)
     real = kind.type(0).real.dtype
     wide = convert(x, kind)
-    average = np.true_divide(_fold(np.add, x, kind, dims, True), kind.type(count))
+    average = np.true_divide(_fold(np.add, wide, kind, dims, True), kind.type(count))
     off = wide - average
+    if large and kind == np.float32:
+        lacks = np.true_divide(_fold(np.add, off, kind, dims, True), kind.type(count))
     square = (off * off.conj()).real if kind.kind == "c" else np.square(off, out=off)
-    total = _fold(np.add, np.ascontiguousarray(square), real, dims, keepdim)
+    total = _fold(np.add, np.ascontiguousarray(square), real, dims, True)
+    if large and kind == np.float32:
+        known = np.isfinite(average)
+        total = total - np.where(known, np.square(lacks) * kind.type(count), 0)
+        average = np.where(known, average + lacks, average)
+    total = total if keepdim else total.squeeze(dims)
     divisor = max(count - correction, 0) if count else 0  # of nothing: NaN, whatever correction
     variance = np.true_divide(total, real.type(divisor))
     average = _as_running(average, x, dims)
@@ -340,8 +349,11 @@ def _as_running(average: Array, x: Array, dims: Dims) -> Array:
 
 
 def _row_var(x: Any, n: Any, divisor: Any) -> Any:
-    average = rowwise.total(x) / n
-    return rowwise.total(np.square(x - average)) / divisor, average
+    """In float64: distances from a rounded mean would be those from another number."""
+    wide, n, divisor = (each.astype(np.float64) for each in (x, n, divisor))
+    average = rowwise.total(wide) / n
+    variance = rowwise.total(np.square(wide - average)) / divisor
+    return variance.astype(x.dtype), average.astype(x.dtype)
 
 
 def _row_variance(x: Any, n: Any, divisor: Any) -> Any:
@@ -355,11 +367,13 @@ def _var_of_rows(x: Array, divisor: float) -> tuple[Array, Array]:
         given = rowwise.number(count, kind), rowwise.number(divisor, kind)
         rowwise.rowwise(_row_var, "acc", kind)(x, *given, *out)
         return out
-    average = rows.sums(x)
-    np.true_divide(average, x.dtype.type(x.shape[1]), out=average)
-    off = rows.across(np.subtract, x, average, np.empty_like(x))
+    wide = x.astype(np.float64, copy=False)
+    average = rows.sums(wide)
+    np.true_divide(average, count, out=average)
+    off = rows.across(np.subtract, wide, average, np.empty_like(wide))
     total = rows.sums(np.square(off, out=off))
-    return np.true_divide(total, kind.type(divisor), out=total), average
+    np.true_divide(total, divisor, out=total)
+    return total.astype(kind, copy=False), average.astype(kind, copy=False)
 
 
 _NORMS: dict[float, Any] = {

@@ -27,7 +27,9 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
         inner = x.size // (outer * x.shape[dim])
         _C.running_sums(wide, sums, outer, x.shape[dim], inner, wide.dtype.char)
         return sums if sums.dtype is kind else sums.astype(kind)
-    out = ufunc.accumulate(wide, axis=dim, dtype=wide.dtype)
+    # Each step rounds: float32 is multiplied in float64, as it is added up.
+    exact = np.dtype(np.float64) if wide.dtype == np.float32 else wide.dtype
+    out = ufunc.accumulate(wide, axis=dim, dtype=exact)
     return row_major(out if out.dtype is kind else out.astype(kind, copy=False))
 
 
@@ -84,4 +86,5 @@ def logcumsumexp(x: Array, dim: int) -> Array:
     wide = widen(x)
     if wide.dtype.kind == "c":
         return row_major(like(_complex_logcumsumexp(wide, dim), x))
-    return row_major(like(np.logaddexp.accumulate(wide, axis=dim), x))
+    sums = np.logaddexp.accumulate(wide, axis=dim, dtype=np.float64)
+    return row_major(sums.astype(x.dtype, copy=False))

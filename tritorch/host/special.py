@@ -18,50 +18,6 @@ from tritorch.kernels import fits
 Array = np.ndarray[Any, Any]
 Coefficients = tuple[float, ...]
 
-# erf(x) / x in x^2, for |x| <= 1
-_ERF: Coefficients = (
-    1.1283791670955126,
-    -0.3761263890318375,
-    0.11283791670954879,
-    -0.026866170645076792,
-    0.0052239776248180145,
-    -0.000854832698083379,
-    0.0001205533111164271,
-    -1.4925595266831182e-05,
-    1.6461000484121368e-06,
-    -1.6350312701054695e-07,
-    1.4659775274047436e-08,
-    -1.1372848856791674e-09,
-    5.957176147748911e-11,
-)
-# lgamma(x) / ((x - 1) (x - 2)) in (x - 1) / (x + 1), for 0.5 <= x <= 2.5
-_LGAMMA: Coefficients = (
-    0.5772156649015329,
-    -0.49050273704516073,
-    0.13123432641064336,
-    -0.16820095064421894,
-    0.08701556722776013,
-    -0.10147337757861123,
-    0.06462417140464521,
-    -0.07249649301072318,
-    0.05135998862197384,
-    -0.05633659249789285,
-    0.042606400066904686,
-    -0.04604428620135313,
-    0.03640103920818364,
-    -0.03892308894124509,
-    0.031768079098684246,
-    -0.03366331864094725,
-    0.028207202681329993,
-    -0.030076788467946765,
-    0.02550897830679489,
-    -0.024438767640257476,
-    0.020247550225481623,
-    -0.029886807876443794,
-    0.0344486437941167,
-    -0.021578539613142586,
-)
-
 
 @functools.cache
 def _scalars(coefficients: Coefficients, kind: np.dtype[Any]) -> tuple[Array, ...]:
@@ -115,23 +71,13 @@ def _erfc_positive(x: Array, scaled: bool = False) -> Array:
 
 
 def erf64(x: Array) -> Array:
-    """erf of a float64 block."""
-    size = np.abs(x)
-    near = np.minimum(size, 1)
-    out = near * polynomial(_ERF, near * near)
-    far = size > 1
-    if far.any():
-        out[far] = 1 - _erfc_positive(size[far])
-    return np.copysign(out, x, out=out)
+    """erf of a float64 block: the C library's, as `math.erf`."""
+    return _C.erf64(x)
 
 
 def erfc64(x: Array) -> Array:
-    """erfc of a float64 block."""
-    out = 1 - erf64(x)
-    far = x > 0.5
-    if far.any():
-        out[far] = _erfc_positive(x[far])
-    return out
+    """erfc of a float64 block: the C library's, as `math.erfc`."""
+    return _C.erfc64(x)
 
 
 def erf(x: Array) -> Array:
@@ -250,40 +196,9 @@ def stirling(x: Array) -> Array:
     return inverse * polynomial(_STIRLING, inverse * inverse)
 
 
-def _lgamma_positive(x: Array) -> Array:
-    low = np.maximum(x, 1e-308)
-    base, factor = low.copy(), np.ones_like(low)
-    small = low < 0.5
-    base[small] += 1
-    for _ in range(6):
-        high = (base > 2.5) & (low < 8.5)
-        if not high.any():
-            break
-        base[high] -= 1
-        factor[high] *= base[high]
-    near = np.minimum(base, 2.5)
-    out = (near - 1) * (near - 2) * polynomial(_LGAMMA, (near - 1) / (near + 1))
-    out += np.log(factor)
-    out[small] -= np.log(low[small])
-    large = x >= 8.5
-    if large.any():
-        y = x[large]
-        out[large] = (y - 0.5) * (np.log(y) - 1) + (0.5 * math.log(2 * math.pi) - 0.5) + stirling(y)
-        out[np.isposinf(x)] = np.inf
-    return out
-
-
 def lgamma64(x: Array) -> Array:
-    out = _lgamma_positive(np.abs(x))
-    low = x <= 0
-    if low.any():
-        y = x[low]
-        sine = np.abs(sin_pi(y))
-        reflected = math.log(math.pi) - np.log(sine * np.abs(y)) - out[low]
-        out[low] = np.where(sine == 0, np.inf, reflected)
-        out[np.isneginf(x)] = np.inf
-    out[np.isnan(x)] = np.nan
-    return out
+    """lgamma of a float64 block: the C library's, as `math.lgamma`."""
+    return _C.lgamma64(x)
 
 
 def lgamma(x: Array) -> Array:

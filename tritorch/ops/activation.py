@@ -237,6 +237,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 with_inplace(leaky_relu, _leaky_relu_in_place)
 
 
+@widened
 def _exponential(x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
     negative = (x.clamp(max=0) * input_scale).expm1() * (alpha * scale)
     return where(x > 0, x * scale if scale != 1 else x, negative)
@@ -301,7 +302,7 @@ with_inplace(selu, lambda input: _elu_with(_elu_, input, *_SELU))
 with_inplace(celu, lambda input, alpha=1.0: _elu_with(_celu_, input, *_celu_params(alpha)))
 
 _hardswish = _record(
-    "hardswish", "", lambda x: x * (x + 3).clamp(0, 6) / 6,
+    "hardswish", "", widened(lambda x: x * (x + 3).clamp(0, 6) / 6),
     lambda g, x: where(x <= -3, 0, where(x >= 3, g, g * (x / 3 + 0.5))), "Hardswish",
 )  # fmt: skip
 
@@ -473,6 +474,12 @@ PUBLIC["prelu"] = prelu
 Tensor.prelu = prelu  # type: ignore[attr-defined]
 
 
+@widened
+def _halves_gated(x: Tensor, dim: int) -> Tensor:
+    a, b = x.chunk(2, dim)
+    return a * b.sigmoid()
+
+
 @functional_with_out
 @ends_with("glu")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -486,8 +493,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
             f"{input.shape[wrapped]}"
         )
     require_kernel("glu_cpu", input, "bool int complex")
-    a, b = input.chunk(2, wrapped)
-    return a * b.sigmoid()
+    return _halves_gated(input, wrapped)
 
 
 @functional

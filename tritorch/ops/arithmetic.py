@@ -480,7 +480,7 @@ def _reciprocal_or_zero(x: Tensor) -> Tensor:
     return x.reciprocal().masked_fill(x == 0, 0)
 
 
-atan2 = binary("atan2", np.arctan2, rule=INT_TO_FLOAT, without="complex", aliases=("arctan2",),
+atan2 = binary("atan2", cpu.arctan2, rule=INT_TO_FLOAT, without="complex", aliases=("arctan2",),
                numbers="none",
                grad=(lambda g, a, b: g * b * _reciprocal_or_zero(a * a + b * b),
                      lambda g, a, b: -g * a * _reciprocal_or_zero(a * a + b * b)),

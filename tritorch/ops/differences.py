@@ -98,7 +98,7 @@ def cumulative_trapezoid(
     dim, steps = _prepare("cumulative_trapezoid", y, x, dx, dim)
     if isinstance(steps, Tensor):
         return times((steps * _pairs(y, dim)).cumsum(dim), 0.5)
-    return times(_pairs(y, dim).cumsum(dim), steps / 2.0)
+    return times(_pairs(y, dim), steps / 2.0).cumsum(dim)  # halved first: sums may pass the range
 
 
 # ---- gradient ------------------------------------------------------------------------------------

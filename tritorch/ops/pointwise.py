@@ -133,9 +133,9 @@ log = unary(
     grad=lambda g, x: g / x.conj(),
     autocast="cuda:float32",
 )
-log2 = unary("log2", np.log2, rule=INT_TO_FLOAT, domain=(0.1, 3),
+log2 = unary("log2", cpu.log2, rule=INT_TO_FLOAT, domain=(0.1, 3),
              grad=lambda g, x: g / (x.conj() * LN2), autocast="cuda:float32")  # fmt: skip
-log10 = unary("log10", np.log10, rule=INT_TO_FLOAT, domain=(0.1, 3),
+log10 = unary("log10", cpu.log10, rule=INT_TO_FLOAT, domain=(0.1, 3),
               grad=lambda g, x: g / (x.conj() * LN10), autocast="cuda:float32")  # fmt: skip
 log1p = unary("log1p", cpu.log1p, rule=INT_TO_FLOAT, domain=(-0.5, 3),
               grad=lambda g, x: g / (x + 1).conj(),
@@ -145,10 +145,10 @@ log1p = unary("log1p", cpu.log1p, rule=INT_TO_FLOAT, domain=(-0.5, 3),
 
 sin = unary("sin", np.sin, rule=INT_TO_FLOAT, grad=lambda g, x: g * x.cos().conj(), zero="kept")
 cos = unary("cos", np.cos, rule=INT_TO_FLOAT, grad=lambda g, x: -g * x.sin().conj())
-tan = unary("tan", np.tan, rule=INT_TO_FLOAT, domain=(-1, 1),
+tan = unary("tan", cpu.tan, rule=INT_TO_FLOAT, domain=(-1, 1),
             grad=lambda g, out: g * (1 + out * out).conj(),
             autocast="cuda:float32", zero="kept")  # fmt: skip
-asin = unary("asin", np.arcsin, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arcsin",),
+asin = unary("asin", cpu.arcsin, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arcsin",),
              grad=lambda g, x: g * (1 - x * x).rsqrt().conj(),
              autocast="cuda:float32", zero="kept")  # fmt: skip
 acos = unary("acos", np.arccos, rule=INT_TO_FLOAT, domain=(-0.9, 0.9), aliases=("arccos",),
@@ -166,7 +166,7 @@ sinh = unary(
 )
 cosh = unary(
     "cosh",
-    np.cosh,
+    cpu.cosh,
     rule=INT_TO_FLOAT,
     grad=lambda g, x: g * x.sinh().conj(),
     autocast="cuda:float32",
@@ -204,7 +204,7 @@ deg2rad = unary(
 )
 rad2deg = unary(
     "rad2deg",
-    np.rad2deg,
+    cpu.rad2deg,
     composed=lambda x: x * (180 / math.pi),
     rule=INT_TO_FLOAT,
     without="complex",
