@@ -25,8 +25,7 @@ _OF_DIMS = re.compile(r"argument '\w+' must be int, not (\w+)")  # what core/dim
 _NO_ATTRIBUTE = re.compile(r"'([\w.]+)' object has no attribute ")
 _TENSORS = ("Tensor", Tensor)
 Number: TypeAlias = Any  # a Scalar of ATen's; a tensor of no dims stands for the number it holds
-_NUMBERS = ("float", "float | None", "Number", "Number | None", "Number | str",
-            "Number | str | None", float)  # fmt: skip
+_NUMBERS = ("float", "float | None", "Number", "Number | None", float)
 # ops knows the schemas: (operator of ATen, number of arguments) -> the names of those in front;
 declared_names: Callable[[str, int], list[str]] | None = None
 # (operator of ATen, name, whether it is a method) -> the forms of its calls.
