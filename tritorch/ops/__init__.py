@@ -9,6 +9,7 @@ from tritorch.ops import (
     arithmetic,
     attention,
     batch_statistics,
+    byte_products,
     collectives,
     comparison,
     conv,
