@@ -14,7 +14,6 @@ from typing import Any
 from tritorch.autograd.graph import save_on_cpu
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
-from tritorch.utils.checkpoint import checkpoint
 
 _CHECKPOINT_WRAPPED_MODULE = "_checkpoint_wrapped_module"
 _CHECKPOINT_PREFIX = _CHECKPOINT_WRAPPED_MODULE + "."
@@ -97,6 +96,8 @@ class CheckpointWrapper(ActivationWrapper):
         super().__init__(mod)
         self.checkpoint_impl = checkpoint_impl
         if checkpoint_fn is None:
+            from tritorch.utils.checkpoint import checkpoint
+
             checkpoint_fn = checkpoint
             checkpoint_fn_kwargs = {
                 "use_reentrant": checkpoint_impl == CheckpointImpl.REENTRANT,
