@@ -135,12 +135,14 @@ Descriptor ClientEngine::connect(const Deadline& deadline) {
     const std::string place = "what listens at [" + host_ + "]:" + std::to_string(port_);
     if (error.kind == Trouble::lost)
       throw Error(Trouble::network,
-                  place + " closes the connection at a store's greeting: it ends, or it is no store "
-                          "of tritorch's but PyTorch's, of a process that imports another torch");
+                  place +
+                      " closes the connection at a store's greeting: it ends, or it is no store "
+                      "of tritorch's but PyTorch's, of a process that imports another torch");
     if (error.kind == Trouble::timeout)
       throw Error(Trouble::timeout,
-                  place + " does not answer a store's greeting: its process is stopped, or it is no "
-                          "store");
+                  place +
+                      " does not answer a store's greeting: its process is stopped, or it is no "
+                      "store");
     throw;
   }
   if (answer.status != StoreStatus::done || answer.values.size() != 2)

@@ -279,7 +279,8 @@ def config_from_args(args: Any) -> tuple[LaunchConfig, Callable[..., Any] | str,
             raise ValueError("--no-python and --module exclude each other")
         return config, args.training_script, list(args.training_script_args)
     words = ["-u", "-m", _PROGRAM]
-    if args.as_torch or "torch" in sys.modules:  # the launcher stands for torchrun, and so do its workers
+    # A launcher that stands for torchrun has workers that do.
+    if args.as_torch or "torch" in sys.modules:
         words.append("--as-torch")
     if args.module:
         words.append("-m")
