@@ -141,7 +141,7 @@ class _Last:
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name not in ("torch", "functorch"):
             return None
-        sys.meta_path.remove(_Last)  # type: ignore[arg-type]
+        sys.meta_path.remove(_Last)
         as_torch()
         del sys.modules["torch"]  # else Python loads what is there once more, by its own spec
         return _Finder.find_spec(name, path, target)
@@ -151,7 +151,7 @@ def stand_in_for_none() -> None:
     """From now on `import torch` gives tritorch in this process, if no torch is installed.
 
     Nothing is called by torch's names before the program imports it."""
-    sys.meta_path.append(_Last)  # type: ignore[arg-type]
+    sys.meta_path.append(_Last)
 
 
 def load_ipython_extension(shell: Any) -> None:
