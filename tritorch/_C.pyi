@@ -856,6 +856,7 @@ def set_gate_handlers(
     translating: Any,
     mistaking: Any,
     wanting: Any,
+    numbering: Any,
     documenting: Any,
     dtypes: dict[Any, Any],
     /,

@@ -134,6 +134,26 @@ def as_torch() -> None:
         _devices._import_device_backends()
 
 
+class _Last:
+    """Finds torch where no other finder does."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in ("torch", "functorch"):
+            return None
+        sys.meta_path.remove(_Last)
+        as_torch()
+        del sys.modules["torch"]  # else Python loads what is there once more, by its own spec
+        return _Finder.find_spec(name, path, target)
+
+
+def stand_in_for_none() -> None:
+    """From now on `import torch` gives tritorch in this process, if no torch is installed.
+
+    Nothing is called by torch's names before the program imports it."""
+    sys.meta_path.append(_Last)
+
+
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext tritorch` in a notebook: from now on `import torch` gives tritorch."""
     as_torch()

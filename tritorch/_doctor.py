@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tritorch import _extension
+from tritorch import _assemblers, _extension
 from tritorch.version import __version__
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
@@ -267,40 +267,19 @@ def check_gpus(probe: dict[str, Any]) -> Iterator[Finding]:
             yield Finding(f"GPU {index}", OK, detail)
 
 
-def assembler(capability: tuple[int, int]) -> str:
-    """The ptxas that Triton runs for a GPU: a setting's, or the one in Triton's wheel; or ""."""
-    newest = capability >= (10, 0)
-    setting = "TRITON_PTXAS_BLACKWELL_PATH" if newest else "TRITON_PTXAS_PATH"
-    if path := os.environ.get(setting):
-        return path
-    spec = importlib.util.find_spec("triton")
-    if spec is None or spec.origin is None:
-        return ""
-    folder = Path(spec.origin).parent / "backends" / "nvidia" / "bin"
-    program = folder / ("ptxas-blackwell" if newest else "ptxas")
-    return str(program) if program.exists() else ""
-
-
-def ptxas_release(path: str) -> tuple[int, ...]:
-    """The CUDA release of a ptxas, or nothing."""
-    try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    match = re.search(r"release (\d+)\.(\d+)", done.stdout)
-    return (int(match[1]), int(match[2])) if match else ()
-
-
 def check_assemblers(probe: dict[str, Any]) -> Iterator[Finding]:
     """Compares the driver with the ptxas that Triton runs for each kind of GPU."""
     for capability in sorted({tuple(gpu["capability"]) for gpu in probe["gpus"]}):
-        path = assembler(capability)
-        release = ptxas_release(path) if path else ()
-        if not release:
+        target = 10 * capability[0] + capability[1]
+        found = _assemblers.chosen(target, probe.get("cuda", 0))
+        release = found.release() if found is not None else ()
+        if found is None or not release:
             continue
-        detail = f"CUDA {release[0]}.{release[1]}, for sm_{capability[0]}{capability[1]}"
+        detail = f"CUDA {release[0]}.{release[1]}, for sm_{target}"
+        if _assemblers.is_other(found, target):
+            detail += f" ({found.name}: Triton's own choice is not sound for it, or not loadable)"
         if release >= (13,) and probe.get("cuda", 0) < 13000:
-            which = "TRITON_PTXAS_BLACKWELL_PATH" if capability >= (10, 0) else "TRITON_PTXAS_PATH"
+            which = _assemblers.setting_of(target)
             fix = (
                 "a driver before CUDA 13 refuses its machine code: install driver 580 or newer, "
                 f"or set {which} to a ptxas of CUDA 12"

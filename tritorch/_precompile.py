@@ -198,7 +198,9 @@ def _inner(options: Any) -> int:
     kept = sum(cache.read(*each.split("/")) is not None for each in found)
     if kept < len(found) and not failed:
         failed.append(f"nothing can be written to {cache.root()}: set TRITORCH_CACHE_DIR")
-    print(f"sm_{target}: {compiled} kernels compiled in {time.monotonic() - started:.1f} s, "
+    found_by = keys.assembler(target)
+    by = f" by {found_by.name} {found_by.version()}" if found_by is not None else ""
+    print(f"sm_{target}: {compiled} kernels compiled{by} in {time.monotonic() - started:.1f} s, "
           f"{sizes / 1e6:.1f} MB; {kept} launches kept in {cache.root()}")  # fmt: skip
     for each in failed:
         print(f"  failed: {each}", file=sys.stderr)

@@ -14,6 +14,14 @@ struct Greeting {
   std::int32_t lane;
 };
 
+Descriptor connect_to_member(int rank, const Address& address, const Deadline& deadline) {
+  try {
+    return connect_to(address.host, address.port, deadline);
+  } catch (const Error& error) {
+    throw Error(error.kind, "member " + std::to_string(rank) + " of the group: " + error.what());
+  }
+}
+
 }  // namespace
 
 Sockets meet(int listener, const std::vector<Address>& addresses, int rank,
@@ -30,7 +38,7 @@ Sockets meet(int listener, const std::vector<Address>& addresses, int rank,
   for (int which = collectives ? 0 : 1; which < 2; ++which) {
     for (int peer = 0; peer < rank; ++peer) {
       const Address& address = addresses[static_cast<std::size_t>(peer)];
-      Descriptor fd = connect_to(address.host, address.port, deadline);
+      Descriptor fd = connect_to_member(peer, address, deadline);
       Greeting greeting{};
       std::memcpy(greeting.token, proof.data(), sizeof greeting.token);
       greeting.rank = rank;
@@ -42,7 +50,15 @@ Sockets meet(int listener, const std::vector<Address>& addresses, int rank,
   }
   while (waited) {
     Descriptor fd = accept_from(listener, deadline);
-    if (!fd) throw Error(Trouble::timeout, "not all members of the group connected in time");
+    if (!fd) {
+      std::string missing;
+      for (int peer = rank + 1; peer < size; ++peer)
+        if (!out.messages[static_cast<std::size_t>(peer)] ||
+            (collectives && !out.collectives[static_cast<std::size_t>(peer)]))
+          missing += (missing.empty() ? "" : ", ") + std::to_string(peer);
+      throw Error(Trouble::timeout,
+                  "members of the group that did not connect in time: " + missing);
+    }
     Greeting greeting{};
     try {  // a stranger gets a moment, and no error out of us
       const auto moment =

@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "distributed/sha256.h"
 #include "distributed/store_table.h"
@@ -21,6 +23,8 @@ namespace {
 
 constexpr std::uint64_t kListener = 0, kWake = 1, kFirst = 2;
 constexpr std::size_t kReadAtOnce = 64 << 10;
+// The first bytes of a client of PyTorch's store: the question VALIDATE and its number.
+constexpr std::string_view kTorchGreeting{"\0\xce\xf7\x85\x3c", 5};
 
 void watch(int epoll, int what, int fd, std::uint32_t events, std::uint64_t id) {
   epoll_event event{};
@@ -44,8 +48,11 @@ std::string proof_of_client(const std::string& secret, const std::string& client
 class StoreServer::Loop {
  public:
   using Clock = Deadline::Clock;
-  Loop(int listener, int wake, std::string secret)
-      : listener_(listener), secret_(std::move(secret)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  Loop(int listener, int wake, std::string secret, Address address)
+      : listener_(listener),
+        secret_(std::move(secret)),
+        address_(std::move(address)),
+        epoll_(epoll_create1(EPOLL_CLOEXEC)) {
     watch(epoll_.get(), EPOLL_CTL_ADD, listener, EPOLLIN, kListener);
     watch(epoll_.get(), EPOLL_CTL_ADD, wake, EPOLLIN, kWake);
   }
@@ -141,6 +148,8 @@ class StoreServer::Loop {
 
   // Answers what has come whole, until something has to wait; false if the client is no client.
   bool advance(std::uint64_t id, Client& client) {
+    if (client.stage == Stage::unknown && client.in.starts_with(kTorchGreeting))
+      return refuse_torch(client);
     while (!client.parked && client.out.empty() && client.in.size() >= kHeaderBytes) {
       const auto length = body_length(
           client.in, client.stage == Stage::proven ? kMostBytes : kMostBytesOfStrangers);
@@ -157,6 +166,24 @@ class StoreServer::Loop {
       flush(client);
     }
     rewatch(id, client);
+    return true;
+  }
+
+  // A client of PyTorch's says its greeting and a ping, whose number it wants back.  It tries again
+  // for half an hour where that fails, and gives up at once where its first question does.
+  bool refuse_torch(Client& client) {
+    constexpr std::size_t kPing = 1 + sizeof(std::uint32_t);
+    const std::size_t length = client.in.size();
+    if (length < kTorchGreeting.size() + kPing) return true;
+    if (length > kTorchGreeting.size() + kPing) return false;
+    if (!std::exchange(met_torch_, true))
+      std::fprintf(stderr,
+                   "tritorch: a process speaks the protocol of PyTorch's store to the store at "
+                   "[%s]:%d, which refuses it: its program imports another torch than this one. "
+                   "`python -m tritorch launch --as-torch` has `import torch` give tritorch.\n",
+                   address_.host.c_str(), address_.port);
+    send_some(client.fd.get(), client.in.data() + length - sizeof(std::uint32_t),
+              sizeof(std::uint32_t));
     return true;
   }
 
@@ -288,6 +315,8 @@ class StoreServer::Loop {
 
   int listener_;
   std::string secret_;
+  Address address_;
+  bool met_torch_ = false;
   Descriptor epoll_;
   StoreTable table_;
   Clients clients_;
@@ -303,7 +332,7 @@ StoreServer::StoreServer(const std::string& host, int port, const std::string& s
     : listener_(listener >= 0 ? Descriptor(listener) : listen_on(host, port)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       address_(bound_address(listener_.get())),
-      loop_(std::make_unique<Loop>(listener_.get(), wake_.get(), secret)),
+      loop_(std::make_unique<Loop>(listener_.get(), wake_.get(), secret, address_)),
       thread_([loop = loop_.get()] { loop->run(); }),
       process_(getpid()) {}
 

@@ -128,7 +128,23 @@ Descriptor ClientEngine::connect(const Deadline& deadline) {
   Descriptor fd = connect_to(host_, port_, deadline);
   const std::string nonce = random_bytes(32);
   StoreRequest hello{StoreOp::hello, kStoreVersion, 0, {}, {nonce}};
-  const StoreReply answer = exchange(fd.get(), hello, deadline);
+  StoreReply answer;
+  try {
+    answer = exchange(fd.get(), hello, deadline);
+  } catch (const Error& error) {
+    const std::string place = "what listens at [" + host_ + "]:" + std::to_string(port_);
+    if (error.kind == Trouble::lost)
+      throw Error(Trouble::network,
+                  place +
+                      " closes the connection at a store's greeting: it ends, or it is no store "
+                      "of tritorch's but PyTorch's, of a process that imports another torch");
+    if (error.kind == Trouble::timeout)
+      throw Error(Trouble::timeout,
+                  place +
+                      " does not answer a store's greeting: its process is stopped, or it is no "
+                      "store");
+    throw;
+  }
   if (answer.status != StoreStatus::done || answer.values.size() != 2)
     throw Error(Trouble::network, "the store speaks version " + std::to_string(answer.number) +
                                       ", this process version " + std::to_string(kStoreVersion));

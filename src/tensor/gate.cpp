@@ -29,8 +29,9 @@ PyObject* override_handler = nullptr;  // (gate, *args, **kwargs): a mode or an 
 PyObject* autocast_handler = nullptr;  // (gate, *args, **kwargs): casts, then calls
 PyObject* error_handler = nullptr;     // (error): what PyTorch raises instead, or None
 PyObject* mistake_handler = nullptr;   // (gate, error, args, kwargs): the same, or None
+PyObject* number_handler = nullptr;    // (gate, *args, **kwargs): calls with numbers for tensors
 PyObject* doc_handler = nullptr;       // (gate): its __doc__
-PyObject* wants_handler = nullptr;     // (gate): the positions where only tensors may stand
+PyObject* wants_handler = nullptr;     // (gate): where tensors and where numbers stand
 PyObject* builtin_dtypes = nullptr;    // {float: torch.float64, ...}
 PyObject* no_override = nullptr;       // what a class says to have no override
 PyObject* str_override = nullptr;
@@ -88,9 +89,11 @@ struct Gate {
   PyObject* policy;  // autocast's; None: it leaves the call alone
   PyObject* nested;  // (gate, *args, **kwargs): takes its place where an argument is nested
   PyObject* weak;
-  Reply reply;     // the function's own, without Python, where it has one
-  long wants;      // the positions where only tensors may stand, as bits; negative: not asked yet
-  char describes;  // it reads what is known of a tensor that waits
+  Reply reply;   // the function's own, without Python, where it has one
+  long wants;    // the positions where only tensors may stand, as bits; negative: not asked yet
+  long numbers;  // the positions where a number is meant, as bits; known with `wants`
+  PyObject* number_names;  // the same by keyword, a tuple; null: none
+  char describes;          // it reads what is known of a tensor that waits
   std::uint32_t profiled;  // the number of its name in profiles plus one, or kUnnamed; 0: not asked
   std::uint32_t builtin;   // the number of what Python calls it plus one; 0: not asked
 };
@@ -280,13 +283,41 @@ bool refuse_arguments(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
 }
 
 bool ask_wants(Gate* gate) {
-  PyObject* wants = wants_handler
-                        ? PyObject_CallOneArg(wants_handler, reinterpret_cast<PyObject*>(gate))
-                        : PyLong_FromLong(0);
-  if (!wants) return false;
-  gate->wants = PyLong_AsLong(wants);
-  Py_DECREF(wants);
-  return true;
+  if (!wants_handler) {
+    gate->wants = 0;
+    return true;
+  }
+  PyObject* answer = PyObject_CallOneArg(wants_handler, reinterpret_cast<PyObject*>(gate));
+  if (!answer) return false;
+  PyObject* names;
+  const bool ok =
+      PyArg_ParseTuple(answer, "llO!", &gate->wants, &gate->numbers, &PyTuple_Type, &names);
+  if (ok && PyTuple_GET_SIZE(names) > 0) Py_XSETREF(gate->number_names, Py_NewRef(names));
+  Py_DECREF(answer);
+  return ok;
+}
+
+// Whether a keyword is one of a function's that mean numbers.
+[[gnu::noinline]] bool means_number(PyObject* number_names, PyObject* name) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(number_names); ++i) {
+    PyObject* each = PyTuple_GET_ITEM(number_names, i);
+    if (each == name || PyUnicode_Compare(each, name) == 0) return true;
+  }
+  return false;
+}
+
+// Whether a tensor stands where a number is meant.
+inline bool has_tensor_for_number(const Gate* gate, PyObject* const* args, Py_ssize_t n,
+                                  PyObject* names) {
+  auto numbers = static_cast<unsigned long>(gate->numbers);
+  for (Py_ssize_t i = 0; i < n && numbers; ++i, numbers >>= 1)
+    if ((numbers & 1) && PyType_IsSubtype(Py_TYPE(args[i]), tensor_type)) return true;
+  if (!names || !gate->number_names) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    if (PyType_IsSubtype(Py_TYPE(args[n + i]), tensor_type) &&
+        means_number(gate->number_names, PyTuple_GET_ITEM(names, i)))
+      return true;
+  return false;
 }
 
 // Whether an argument is a type, which may be one of Python's that stands for a dtype.
@@ -326,6 +357,15 @@ inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t 
   auto* gate = reinterpret_cast<Gate*>(self);
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
   const State& now = state;
+  if (gate->wants < 0 && !ask_wants(gate)) return nullptr;
+  if (has_tensor_for_number(gate, args, n, names)) [[unlikely]] {
+    const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    if (number_handler && !now.modes && !(now.overrides && overridden(args, total))) {
+      PyObject* result = call_handler(number_handler, self, args, n, names);
+      if (result != Py_NotImplemented) return result;
+      Py_DECREF(result);
+    }
+  }
   Region* const here = region;  // thread-locals are asked for once
   if (here && follows(here) && !gate->describes) [[unlikely]] {
     if (now.modes || is_overheard(here) ||
@@ -350,7 +390,6 @@ inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t 
     PyObject* result = call_with_dtypes(self, args, flagged, names);
     if (result || PyErr_Occurred()) return result;
   }
-  if (gate->wants < 0 && !ask_wants(gate)) return nullptr;
   if (lacks_tensor(static_cast<unsigned long>(gate->wants), args, n) &&
       refuse_arguments(self, args, n, names))
     return nullptr;
@@ -457,6 +496,7 @@ int gate_clear(PyObject* self) {
   Py_CLEAR(gate->shown);
   Py_CLEAR(gate->policy);
   Py_CLEAR(gate->nested);
+  Py_CLEAR(gate->number_names);
   return 0;
 }
 
@@ -595,9 +635,10 @@ PyObject* disabled_impl(PyObject*, PyObject*, PyObject*) {
 }
 
 PyObject* set_gate_handlers(PyObject*, PyObject* args) {
-  PyObject *overriding, *casting, *translating, *mistaking, *wanting, *documenting, *dtypes;
-  if (!PyArg_ParseTuple(args, "OOOOOOO!", &overriding, &casting, &translating, &mistaking, &wanting,
-                        &documenting, &PyDict_Type, &dtypes))
+  PyObject *overriding, *casting, *translating, *mistaking, *wanting, *numbering, *documenting;
+  PyObject* dtypes;
+  if (!PyArg_ParseTuple(args, "OOOOOOOO!", &overriding, &casting, &translating, &mistaking,
+                        &wanting, &numbering, &documenting, &PyDict_Type, &dtypes))
     return nullptr;
   Py_XSETREF(builtin_dtypes, Py_NewRef(dtypes));
   Py_XSETREF(override_handler, Py_NewRef(overriding));
@@ -605,6 +646,7 @@ PyObject* set_gate_handlers(PyObject*, PyObject* args) {
   Py_XSETREF(mistake_handler, Py_NewRef(mistaking));
   Py_XSETREF(autocast_handler, Py_NewRef(casting));
   Py_XSETREF(wants_handler, Py_NewRef(wanting));
+  Py_XSETREF(number_handler, Py_NewRef(numbering));
   Py_XSETREF(doc_handler, Py_NewRef(documenting));
   Py_RETURN_NONE;
 }
@@ -624,7 +666,7 @@ PyMethodDef functions[] = {
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(disabled_impl)),
      METH_VARARGS | METH_KEYWORDS, "A class's `__torch_function__` when it overrides nothing."},
     {"set_gate_handlers", set_gate_handlers, METH_VARARGS,
-     "(overriding, casting, translating, mistaking, wanting, documenting, dtypes)"},
+     "(overriding, casting, translating, mistaking, wanting, numbering, documenting, dtypes)"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

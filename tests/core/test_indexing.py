@@ -381,3 +381,97 @@ def test_bad_indices_on_a_gpu():
         x[2]
     with pytest.raises(IndexError, match="The shape of the mask"):
         x[torch.zeros(3, dtype=torch.bool, device="cuda")]
+
+
+# ---- indices of the CPU for tensors of a GPU, indices of a batch ---------------------------------
+
+KEYS = {
+    "list of places": lambda i, m, other: i,
+    "mask": lambda i, m, other: m,
+    "mask of all dims": lambda i, m, other: m[:, None] & torch.tensor([True, False, True, True]),
+    "beside one on the device": lambda i, m, other: (i, other(i)),
+    "beside a number": lambda i, m, other: (m, 1),
+    "after a slice": lambda i, m, other: (slice(1, None), i),
+    "after an ellipsis": lambda i, m, other: (..., i),
+    "after None": lambda i, m, other: (None, i),
+    "number": lambda i, m, other: torch.tensor(1),
+    "number beside places": lambda i, m, other: (torch.tensor(1), i),
+    "truth": lambda i, m, other: torch.tensor(True),
+}
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("name", KEYS)
+def test_indices_of_the_cpu(name):
+    places, mask = torch.tensor([2, 0]), torch.tensor([True, False, True])
+    plain = torch.arange(12.0).reshape(3, 4)
+    there = plain.cuda()
+    of_host = KEYS[name](places, mask, lambda index: index)
+    key = KEYS[name](places, mask, lambda index: index.cuda())
+    assert there[key].cpu().equal(plain[of_host])
+    assert torch.compile(lambda x: x[key] * 2)(there).cpu().equal(plain[of_host] * 2)
+    leaf, expected = there.clone().requires_grad_(), plain.clone().requires_grad_()
+    leaf[key].sum().backward()
+    expected[of_host].sum().backward()
+    assert leaf.grad.cpu().equal(expected.grad)
+    for value in (5.0, torch.tensor(6.0)):
+        written, wanted = there.clone(), plain.clone()
+        written[key] = value
+        wanted[of_host] = value
+        assert written.cpu().equal(wanted)
+
+
+@pytest.mark.device
+def test_index_put_with_indices_of_the_cpu():
+    places = torch.tensor([2, 0, 2])
+    plain, there = torch.ones(3), torch.ones(3, device="cuda")
+    for indices in ((places,), (torch.tensor([True, False, True]),)):
+        for accumulate in (False, True):
+            value = torch.tensor(4.0)
+            expected = plain.index_put(indices, value, accumulate)
+            assert there.index_put(indices, value.cuda(), accumulate).cpu().equal(expected)
+            assert there.clone().index_put_(indices, value.cuda(), accumulate).cpu().equal(expected)
+
+
+@pytest.mark.device
+def test_other_indices_stay_on_their_tensor_s_device():
+    there, places = torch.ones(3, 3, device="cuda"), torch.tensor([1, 0])
+    with pytest.raises(RuntimeError, match="either on cpu or on the same device as the indexed"):
+        torch.ones(3)[places.cuda()]
+    with pytest.raises(RuntimeError, match="same device"):
+        there.index_select(0, places)
+    with pytest.raises(RuntimeError, match="same device"):
+        there.gather(0, places[:, None])
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_indices_of_a_batch_without_dims(device):
+    x = torch.arange(12.0, device=device).reshape(3, 4)
+    places = torch.tensor([2, 0, 1], device=device)
+    reads = (
+        lambda i: x[i],
+        lambda i: x[i, 1],
+        lambda i: x[:, i],
+        lambda i: x[i, :2],
+        lambda i: x[i, i],
+        lambda i: x[i, None],
+        lambda i: x[..., i],
+    )
+    for read in reads:
+        expected = torch.stack([read(i) for i in places])
+        assert torch.vmap(read)(places).equal(expected)
+    grid = torch.stack([places, places.flip(0)])
+    assert torch.vmap(torch.vmap(reads[0]))(grid).equal(x[grid])
+    assert torch.vmap(lambda row, i: row[i])(x, places).equal(x[range(3), places])
+
+    def written(row, i):
+        row = row.clone()
+        row[i] = 7.0
+        return row
+
+    assert torch.vmap(written)(x, places).equal(x.scatter(1, places[:, None], 7.0))
+    total = torch.func.grad(lambda z: torch.vmap(lambda i: z[i])(places[:2]).sum())(x)
+    assert total.sum(1).tolist() == [4, 0, 4]
+    with pytest.raises(RuntimeError, match="indexing with a boolean mask"):
+        torch.vmap(lambda i: x[i > 0])(places)

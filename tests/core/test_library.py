@@ -280,3 +280,74 @@ def test_a_built_in_sum_is_replaced_in_all_its_forms():
         with pytest.raises(RuntimeError, match="inconsistent with the dispatch key"):
             lib.impl("sum", lambda x: x, "Conjugate")
     assert torch.sum(x) == 3
+
+
+OBJECTS = {
+    "ScalarType k=float32": (torch.float32, 6),
+    "ScalarType k=bfloat16": (torch.bfloat16, 15),
+    "ScalarType k=float8_e4m3fn": (torch.float8_e4m3fn, 24),
+    "ScalarType? k=7": (torch.float64, 7),
+    "Layout k=strided": (torch.strided, 0),
+    "MemoryFormat k=contiguous_format": (torch.contiguous_format, 0),
+    "MemoryFormat? k=2": (torch.channels_last, 2),
+    "Device k='cpu'": (torch.device("cpu"), "cpu"),
+}
+
+
+@pytest.mark.parametrize("declared", OBJECTS)
+def test_defaults_arrive_as_objects(declared):
+    """Schemas write dtypes, layouts and formats as numbers, devices as text."""
+    wanted, written = OBJECTS[declared]
+    seen = []
+
+    def kernel(x, k):
+        seen.append(k)
+        return x.clone()
+
+    library = torch.library.Library("test_objects", "FRAGMENT")
+    try:
+        library.define(f"keep(Tensor x, {declared}) -> Tensor")
+        library.impl("keep", kernel, "CPU")
+        keep = torch.ops.test_objects.keep
+        x = torch.ones(2)
+        for call in (
+            lambda: keep(x),
+            lambda: keep.default(x),
+            lambda: keep(x, wanted),
+            lambda: keep(x, k=written),
+            lambda: torch.compile(keep)(x),
+        ):
+            call()
+        assert keep.default._schema.arguments[1].default_value in (written, wanted)
+    finally:
+        library._destroy()
+    assert len(seen) >= 5 and all(k is wanted or k == wanted for k in seen)
+    assert {type(k) for k in seen} == {type(wanted)}
+
+
+def test_a_custom_operator_gets_its_dtype():
+    seen = []
+
+    @torch.library.custom_op("test_objects::cast", mutates_args=())
+    def cast(
+        x: torch.Tensor,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device = torch.device("cpu"),  # noqa: B008 (as programs write it)
+    ) -> torch.Tensor:
+        seen.append((dtype, device))
+        return x.to(device, dtype)
+
+    assert cast(torch.ones(2)).dtype is torch.float64
+    assert cast(torch.ones(2), torch.float16).dtype is torch.float16
+    assert seen[0] == (torch.float64, torch.device("cpu"))
+
+    class Mode(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if function is torch.ops.test_objects.cast.default:
+                seen.append(args[1:])
+            return function(*args, **(kwargs or {}))
+
+    with Mode():
+        cast(torch.ones(2))
+        cast(torch.ones(2), torch.float64)
+    assert [s for s in seen if len(s) < 2] == [(), ()]  # defaults are left out

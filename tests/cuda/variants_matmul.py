@@ -7,7 +7,9 @@ import triton.language as tl
 from tritorch.gpu.matmul_plan import TMA_TILES, candidates, simple_tile
 from tritorch.kernels.activations import gelu
 
-SIZES = {"fp8e4nv": 1, "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8}
+SIZES = {"fp8e4nv": 1, "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8, "i8": 1}
+
+SUMMED = {"fp64": tl.float64, "i8": tl.int32}
 
 
 def _ending(kind, size, addend, scaled=False, activation=None):
@@ -32,7 +34,7 @@ def _common(a, c, wide, ending):
     types |= dict.fromkeys(("a_strides", "b_strides", "c_strides"), strides) | {"c_ptr": f"*{c}"}
     ones = {(f"{x}_strides", 2): 1 for x in "abc"}
     return types, constants | ones | {
-        "ACCUMULATE": tl.float64 if a == "fp64" else tl.float32, "WIDE": wide
+        "ACCUMULATE": SUMMED.get(a, tl.float32), "WIDE": wide
     }  # fmt: skip
 
 
@@ -138,6 +140,8 @@ VARIANTS = {
         _tiled("fp32", "fp32", (4096, 4096, 4096), "tf32x3"),
         _tiled("fp64", "fp64", (4096, 4096, 4096)),
         _tiled("fp8e4nv", "bf16", (4096, 4096, 4096), ending=_scaled),
+        _tiled("i8", "i32", (4096, 4096, 4096)),
+        _tiled("i8", "i32", (16, 16, 4096), wide=True),
         _tiled("fp32", "fp32", (4096, 4096, 4096), is_complex=True),
         _tiled("fp64", "fp64", (4096, 4096, 4096), is_complex=True),
     ],
@@ -151,6 +155,7 @@ VARIANTS = {
     ],
     ("matmul", "sum_splits"): [
         *(_sum(x, y) for x, y in (("fp32", "bf16"), ("fp32", "fp32"), ("fp64", "fp64"))),
+        _sum("i32", "i32"),
         _sum("fp32", "bf16", _scaled),
     ],
 }  # fmt: skip

@@ -234,6 +234,41 @@ def test_programs_that_import_torch(tmp_path):
         assert f"2 {word}" in run.stdout
 
 
+AMONG_TWO = (
+    "import torch.nn.functional as F, torch, torch.distributed as dist, os, sys\n"
+    "dist.init_process_group('gloo')\n"
+    "x = torch.ones(1); dist.all_reduce(x)\n"
+    "os.write(1, f'{int(x)} {x.dtype} {torch is sys.modules[\"tritorch\"]}\\n'.encode())\n"
+    "dist.destroy_process_group()\n"
+)
+
+
+def test_import_torch_in_launched_programs(tmp_path):
+    """It gives tritorch where no torch is installed, and beside one with --as-torch."""
+    program = tmp_path / "program.py"
+    program.write_text(AMONG_TWO)
+    status, out, err = launch("--nproc-per-node", 2, program)
+    assert status == 0, err
+    assert out.splitlines() == ["2 torch.float32 True"] * 2
+    other = tmp_path / "site" / "torch"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("print('another torch')\n")
+    path = os.pathsep.join([str(other.parent), str(HERE.parent.parent)])
+    status, out, err = launch("--as-torch", "--nproc-per-node", 2, program, PYTHONPATH=path)
+    assert status == 0, err
+    assert out.splitlines() == ["2 torch.float32 True"] * 2
+    status, out, err = launch(program, PYTHONPATH=path)
+    assert status != 0 and "another torch" in out
+    plain = tmp_path / "plain.py"
+    plain.write_text("import os, tritorch; os.write(1, str(tritorch.float32).encode())\n")
+    assert launch(plain)[:2] == (0, "tritorch.float32")
+
+
+def test_as_torch_is_for_programs_of_python():
+    status, _, err = launch("--as-torch", "--no-python", "true")
+    assert status != 0 and "--no-python and --as-torch exclude each other" in err
+
+
 def test_record_writes_the_error(tmp_path, monkeypatch):
     path = tmp_path / "error.json"
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))

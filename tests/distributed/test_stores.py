@@ -1,5 +1,6 @@
 """Stores: what each operation does, waiting, many clients, and frames of strangers."""
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -269,6 +270,54 @@ def test_a_client_that_goes_while_it_waits_is_forgotten():
         connection.close()
     server.set("later", "1")
     assert server.get("later") == b"1"
+
+
+def test_a_client_of_pytorch_s_is_told_at_once(capfd):
+    """The first bytes of PyTorch's client get their answer, its first question an end."""
+    server = dist.TCPStore("127.0.0.1", 0, 1, True)
+    greeting = bytes([0]) + (0x3C85F7CE).to_bytes(4, "little")
+    for _ in range(2):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
+            client.sendall(greeting)
+            client.sendall(bytes([13]) + b"abcd")
+            assert client.recv(4) == b"abcd"
+            client.sendall(bytes([3]) + b"question")
+            with contextlib.suppress(ConnectionError):
+                assert client.recv(1) == b""
+    server.set("k", b"v")  # it goes on
+    said = capfd.readouterr().err
+    assert said.count("another torch") == 1 and f"[127.0.0.1]:{server.port}" in said
+    assert "--as-torch" in said
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_server_that_is_no_store(answers):
+    """One that closes at the greeting, as PyTorch's does, and one that answers something else."""
+
+    def serve(listener):
+        client, _ = listener.accept()
+        with client:
+            client.recv(100)
+            if answers:
+                client.sendall(b"HTTP/1.1 400 Bad Request")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        port, begun = listener.getsockname()[1], time.monotonic()
+        with pytest.raises(dist.DistNetworkError, match="no store") as raised:
+            dist.TCPStore("127.0.0.1", port, 2, False, timeout=timedelta(seconds=60))
+        thread.join()
+    assert time.monotonic() - begun < 20
+    assert answers or f"[127.0.0.1]:{port}" in str(raised.value)
+
+
+def test_a_store_that_is_stopped_says_so():
+    """Its address takes connections, and nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(dist.DistError, match=rf"127.0.0.1\]:{port} does not answer"):
+            dist.TCPStore("127.0.0.1", port, 2, False, timeout=timedelta(seconds=1))
 
 
 def test_errors_travel():

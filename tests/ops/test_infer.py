@@ -38,6 +38,7 @@ MORE = [
     Case("hash", lambda x: torch.hash_tensor(x, 1), [(3, 4)]),
     Case("histc", lambda x: x.histc(5, -1, 1), [(7,)]),
     Case("eigenvalues", lambda x: (torch.linalg.eigvals(x), torch.linalg.eigvalsh(x)), [(3, 3)]),
+    Case("int_mm", lambda x: torch._int_mm(*2 * [x.to(torch.int8)]), [(3, 3)]),
     Case("ldl", lambda x, b: _solved_by_ldl(x, b), [(3, 3), (3, 2)]),
     Case("searchsorted", lambda x, v: torch.searchsorted(x.sort().values, v), [(5,), (2, 3)]),
     Case("view", lambda x: x.view(4, 3), [(3, 4)]),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tritorch
-from tritorch import _doctor, _extension
+from tritorch import _assemblers, _doctor, _extension
 from tritorch._doctor import FAIL, NOTE, OK, WARN, Finding
 
 
@@ -152,7 +152,7 @@ def test_no_driver_at_all(monkeypatch):
     [
         ("12.9", [9, 0], 12080, OK, "CUDA 12.9, for sm_90"),
         ("13.4", [10, 0], 13000, OK, "CUDA 13.4, for sm_100"),
-        ("13.4", [9, 0], 12080, WARN, "set TRITON_PTXAS_PATH to a ptxas of CUDA 12"),
+        ("13.4", [9, 0], 12080, WARN, f"set {_assemblers.setting_of(90)} to a ptxas of CUDA 12"),
         ("13.4", [10, 0], 12080, WARN, "set TRITON_PTXAS_BLACKWELL_PATH to"),
     ],
 )
@@ -167,7 +167,8 @@ def test_assemblers(monkeypatch, tmp_path, release, capability, driver, status, 
 
 
 def test_no_assembler(monkeypatch):
-    monkeypatch.setenv("TRITON_PTXAS_PATH", "/nowhere/ptxas")
+    for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
+        monkeypatch.setenv(name, "/nowhere/ptxas")
     assert not [*_doctor.check_assemblers({"cuda": 12080, "gpus": [{"capability": [9, 0]}]})]
 
 

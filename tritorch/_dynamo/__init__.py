@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from tritorch._dynamo import config, exc
+from tritorch._dynamo._exported import export
 from tritorch._dynamo.backends.registry import (
     lookup_backend,
     register_backend,
@@ -57,6 +58,7 @@ __all__ = [
     "error_on_graph_break",
     "exc",
     "explain",
+    "export",
     "forbid_in_graph",
     "graph_break",
     "is_compiling",

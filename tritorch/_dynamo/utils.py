@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch._following.counters import counters as counters, seconds, timed, times
@@ -23,6 +24,15 @@ compilation_time_metrics = seconds
 def dynamo_timed(key: str, **options: Any) -> contextlib.AbstractContextManager[None]:
     """Notes how long the block takes, for `compile_times`; options change nothing."""
     return timed(key)
+
+
+@contextlib.contextmanager
+def disable_cache_limit() -> Iterator[None]:
+    """Inside, functions are compiled for as many kinds of arguments as they get."""
+    from tritorch._dynamo import config
+
+    with config.patch(recompile_limit=sys.maxsize, accumulated_recompile_limit=sys.maxsize):
+        yield
 
 
 def compile_times(repr: str = "str", aggregate: bool = False) -> Any:

@@ -30,6 +30,7 @@ from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret import dispatch, vmap
 from tritorch.ops.record.overloads import DEFINED, OpOverload, OpOverloadPacket, bind, namespace
+from tritorch.schema.objects import converters, default_of
 from tritorch.schema.parser import parse_schema
 from tritorch.schema.signature import FunctionSchema
 from tritorch.schema.tags import Tag
@@ -47,6 +48,7 @@ class Definition:
 
     def __init__(self, schema: FunctionSchema, tags: Sequence[Tag] = ()) -> None:
         self.schema, self.tags = schema, tuple(tags)
+        self.converters = converters(schema)
         self.kernels: dict[str, Callable[..., Any]] = {}  # by dispatch key
         self.passed_over: set[str] = set()  # keys of which somebody said that nothing runs there
         self.fake: Callable[..., Any] | None = None
@@ -95,6 +97,8 @@ class Definition:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         named = bind(self.schema, args, kwargs)
         values = [named[a.name] for a in self.schema.arguments]
+        for place, convert in self.converters:
+            values[place] = convert(values[place])
         if self.autocast:
             values = self._cast(values)
         if COMPOSED in self.kernels:
@@ -383,9 +387,8 @@ def argument_is_default(schema: FunctionSchema, place: int, value: Any) -> bool:
     argument = [a for a in schema.arguments if not a.kwarg_only][place]
     if not argument.has_default_value():
         return False
-    return value is argument.default_value or (
-        type(value) is type(argument.default_value) and value == argument.default_value
-    )
+    default = default_of(argument)
+    return value is default or (type(value) is type(default) and value == default)
 
 
 def _given(schema: FunctionSchema, values: Sequence[Any]) -> int:

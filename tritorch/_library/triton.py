@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 from tritorch._library.custom_ops import custom_op
+
+_wrapping = ContextVar("wrapping", default=True)
+
+
+def is_wrap_triton_enabled() -> bool:
+    """True unless `set_wrap_triton_enabled(False)` is around the call."""
+    return _wrapping.get()
+
+
+@contextlib.contextmanager
+def set_wrap_triton_enabled(enabled: bool) -> Iterator[None]:
+    """Whether `wrap_triton` is asked for a kernel that graphs may record, within the block.
+
+    What it gives is the kernel itself in either case: graphs record the operators around it."""
+    token = _wrapping.set(enabled)
+    try:
+        yield
+    finally:
+        _wrapping.reset(token)
 
 
 def wrap_triton(triton_kernel: Any, /) -> Any:

@@ -58,10 +58,13 @@ class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _activate(module: ModuleType) -> None:
-    from tritorch._triton.driver import TritorchDriver
+    from tritorch._triton.driver import TritorchDriver, choose_assembler
 
     if module.driver._active is None:
         module.driver.set_active(TritorchDriver())
+    backend = sys.modules.get("triton.backends.nvidia.compiler")
+    if backend is not None:
+        choose_assembler(backend)
 
 
 def install() -> None:

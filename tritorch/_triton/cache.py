@@ -41,15 +41,18 @@ used: set[str] = set()  # the places of what this process found or kept
 
 
 class Entry(NamedTuple):
-    """A compiled kernel: its name in the cubin, its launch plan, its machine code."""
+    """A compiled kernel: its name in the cubin, its launch plan, its machine code, and the ptxas
+    that made that."""
 
     name: str
     plan: dict[str, Any]
     cubin: bytes
+    assembler: str = ""
 
     def to_bytes(self) -> bytes:
         """As a file."""
-        head = json.dumps({"name": self.name, "plan": self.plan}).encode()
+        said = {"name": self.name, "plan": self.plan, "assembler": self.assembler}
+        head = json.dumps(said).encode()
         body = len(head).to_bytes(4, "little") + head + self.cubin
         return _MAGIC + hashlib.sha256(body).digest() + body
 
@@ -65,11 +68,13 @@ class Entry(NamedTuple):
             head = json.loads(body[4 : 4 + length])
         except (ValueError, RecursionError):
             return None
-        if not isinstance(head, dict) or head.keys() != {"name", "plan"}:
+        if not isinstance(head, dict) or head.keys() != {"name", "plan", "assembler"}:
             return None
-        if not isinstance(head["name"], str) or not plan.is_plan(head["plan"]):
+        if not all(isinstance(head[key], str) for key in ("name", "assembler")):
             return None
-        return cls(head["name"], head["plan"], body[4 + length :])
+        if not plan.is_plan(head["plan"]):
+            return None
+        return cls(head["name"], head["plan"], body[4 + length :], head["assembler"])
 
 
 def root() -> Path | None:

@@ -22,8 +22,8 @@ import sys
 import threading
 from typing import IO, TYPE_CHECKING, Any
 
-from tritorch import _C, _triton
-from tritorch._triton import cache, names, written
+from tritorch import _C, _assemblers, _triton
+from tritorch._triton import cache, keys, names, written
 from tritorch.core import locks
 
 if TYPE_CHECKING:
@@ -99,8 +99,11 @@ class _Pool:
     def _start(self) -> None:
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
         command = [sys.executable, "-I", "-c", code]
+        told = os.environ | {_assemblers.DRIVER: str(keys.driver_cuda())}
         with contextlib.suppress(OSError):  # no more processes: there is one less
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=told
+            )
             self.processes.append(process)
             threading.Thread(target=self._serve, args=(process,), daemon=True).start()
 
@@ -208,7 +211,9 @@ def entry_of(compiled: Any) -> cache.Entry:
     from tritorch._triton import driver
 
     steps = driver.plan_of(compiled.src, compiled.metadata)
-    return cache.Entry(compiled.metadata.name, steps, compiled.asm["cubin"])
+    assembler = keys.assembler(compiled.metadata.target.arch)
+    by = f"{assembler.name} {assembler.version()}" if assembler is not None else ""
+    return cache.Entry(compiled.metadata.name, steps, compiled.asm["cubin"], by)
 
 
 def _compiled(work: Work, target: int) -> cache.Entry | None:

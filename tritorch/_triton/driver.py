@@ -11,8 +11,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
-from tritorch import _C, _triton
-from tritorch._triton import plan
+from tritorch import _C, _assemblers, _triton
+from tritorch._triton import keys, plan
 
 
 class _Utils:
@@ -110,6 +110,20 @@ def _initialise_specialisation() -> None:
         mangle_type(0)
     finally:
         del sys.modules["torch"]
+
+
+def choose_assembler(backend: Any) -> None:
+    """Has a backend of Triton's run the ptxas that keys of kernels have: Note [Two assemblers]."""
+    by_arch = backend.get_ptxas
+
+    def get_ptxas(arch: int) -> Any:
+        found = keys.assembler(arch)
+        if found is None or not _assemblers.is_other(found, arch):
+            return by_arch(arch)
+        tools = backend.knobs.nvidia
+        return tools.ptxas if _assemblers.is_newer(arch) else tools.ptxas_blackwell
+
+    backend.get_ptxas = get_ptxas
 
 
 class TritorchDriver(DriverBase):

@@ -2,11 +2,12 @@
 
 # Note [Keys of compiled kernels]
 A key has all that the machine code depends on: Triton (its version, and its library's size, which
-tells builds of one version apart), the target, the environment's settings that change code, the
-source of all kernels (they call each other), and of the launch what Triton specialises for: types,
-alignments, divisibility by 16, equality to 1, constants and options.  The last are the distinctions
-that the native launch key makes, so a compiled kernel serves whatever finds it.  What has no key (a
-foreign tensor, a jit function of a user's) is compiled by way of Triton alone.
+tells builds of one version apart), the ptxas (its name and size), the target, the environment's
+settings that change code, the source of all kernels (they call each other), and of the launch what
+Triton specialises for: types, alignments, divisibility by 16, equality to 1, constants and options.
+The last are the distinctions that the native launch key makes, so a compiled kernel serves whatever
+finds it. What has no key (a foreign tensor, a jit function of a user's) is compiled by way of
+Triton alone.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tritorch import _C
+from tritorch import _C, _assemblers
 from tritorch._triton import sources
 from tritorch._triton.names import Name
 
-FORMAT = 1  # of keys and entries
+FORMAT = 2  # of keys and entries
 _CODE = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "DISABLE_", "ALLOW_", "USE_IR_LOC")
 _HARMLESS = (
     "HOME", "CACHE_DIR", "DUMP_DIR", "OVERRIDE_DIR", "CACHE_MANAGER", "REMOTE_CACHE_BACKEND",
@@ -93,9 +94,23 @@ def _settings(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     )
 
 
+def driver_cuda() -> int:
+    """The CUDA version of the driver that is loaded here, or where the kernels are for; 0: none."""
+    if _C.driver_loaded() and not _C.is_simulated():
+        return _C.driver_version()
+    return int(os.environ.get(_assemblers.DRIVER, 0))
+
+
+def assembler(target: int) -> _assemblers.Assembler | None:
+    """The ptxas that kernels of a target are compiled with: Note [Two assemblers]."""
+    return _assemblers.chosen(target, driver_cuda())
+
+
 def generation(target: int) -> str:
     """Of all kernels that one library, Triton and settings compile for a target: a folder."""
-    parts = FORMAT, triton_build(), _source(), _settings(os.environ)
+    found = assembler(target)
+    by = found.identity() if found is not None else ""
+    parts = FORMAT, triton_build(), by, _source(), _settings(os.environ)
     return f"sm_{target}-{hashlib.sha256(repr(parts).encode()).hexdigest()[:20]}"
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from tritorch.core.naming import qualified
 from tritorch.core.published import ATEN
@@ -23,12 +24,18 @@ _SAYS = re.compile(r"\w+\(\)")  # `inner(): argument ...`, `inner() missing 1 re
 _OF_DIMS = re.compile(r"argument '\w+' must be int, not (\w+)")  # what core/dims.py says
 _NO_ATTRIBUTE = re.compile(r"'([\w.]+)' object has no attribute ")
 _TENSORS = ("Tensor", Tensor)
+Number: TypeAlias = Any  # a Scalar of ATen's; a tensor of no dims stands for the number it holds
+_NUMBERS = ("float", "float | None", "Number", "Number | None", float)
 # ops knows the schemas: (operator of ATen, number of arguments) -> the names of those in front;
 declared_names: Callable[[str, int], list[str]] | None = None
 # (operator of ATen, name, whether it is a method) -> the forms of its calls.
 declared_forms: Callable[[str, str, bool], list[str]] | None = None
 # (operator of ATen, name, whether it is a method, args, kwargs) -> what is wrong with a dim.
 refusal: Callable[..., str | None] | None = None
+# (operator of ATen) -> "Number" or "float" by the names of arguments that are nothing else.
+declared_numbers: Callable[[str], dict[str, str]] | None = None
+# (operator of ATen) -> the positions where some overload has a tensor.
+declared_tensors: Callable[[str], frozenset[int]] | None = None
 _PREFIXES = {"fft": "fft_", "linalg": "linalg_", "special": "special_"}  # PyTorch's, by module
 
 
@@ -43,18 +50,77 @@ def _parameters(function: Any) -> tuple[inspect.Parameter, ...]:
     return found
 
 
-def wants(gate: Any) -> int:
-    """The positions where only tensors may stand, as bits.
+def wants(gate: Any) -> tuple[int, int, tuple[str, ...]]:
+    """The positions where only tensors may stand, as bits; those where a number is meant; the
+    names of parameters where a number is meant.
 
     Of a function that takes any arguments after others, which PyTorch's older forms come as, the
     others count where nothing comes after them."""
-    bits = int(_is_method(gate))
+    bits, numbers, names = int(_is_method(gate)), 0, []
+    positional = True
     for i, parameter in enumerate(_parameters(gate.__wrapped__)[:31]):
-        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL):
-            break
-        if parameter.annotation in _TENSORS:
+        positional &= parameter.kind not in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+        if positional and parameter.annotation in _TENSORS:
             bits |= 1 << i
-    return bits
+        if _may_be_number(parameter):
+            numbers |= positional << i
+            names.append(sys.intern(parameter.name))
+    return bits, numbers, tuple(names)
+
+
+def _may_be_number(parameter: inspect.Parameter) -> bool:
+    """Whether what a function says of a parameter lets its schema say Scalar or float.
+
+    The schema itself is read only when a tensor stands there (`_numbers_of`)."""
+    if parameter.annotation in _NUMBERS:
+        return True
+    untyped = parameter.annotation in ("Any", parameter.empty)
+    return untyped and type(parameter.default) in (int, float)
+
+
+@functools.lru_cache(512)
+def _numbers_of(gate: Any) -> dict[str, str]:
+    """The parameters that are a Scalar or a float, and no tensor, in every overload that has them:
+    "Number" or "float", by name."""
+    if declared_numbers is None:
+        return {}
+    said = declared_numbers(_shown(gate))
+    return {p.name: said[p.name] for p in _parameters(gate.__wrapped__) if p.name in said}
+
+
+def with_numbers(gate: Any, *args: Any, **kwargs: Any) -> Any:
+    """A call with a tensor where a number is meant: PyTorch takes the number that a tensor of no
+    dims holds, unless it requires a gradient.  NotImplemented if no such argument is a tensor."""
+    numbers = _numbers_of(gate)
+    positional = list(args)
+    found = False
+    others = declared_tensors(_shown(gate)) if declared_tensors is not None else ()
+    for i, parameter in enumerate(_parameters(gate.__wrapped__)):
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            break
+        name = parameter.name
+        if name not in numbers:
+            continue
+        if i < len(positional) and i not in others and isinstance(positional[i], Tensor):
+            where = f" (position {i + 1 - _is_method(gate)})"
+            positional[i] = _number(gate, name, numbers[name], positional[i], where)
+            found = True
+    for name, value in kwargs.items():
+        if name in numbers and isinstance(value, Tensor):
+            kwargs[name] = _number(gate, name, numbers[name], value, "")
+            found = True
+    return gate(*positional, **kwargs) if found else NotImplemented
+
+
+def _number(gate: Any, name: str, word: str, value: Any, where: str) -> Any:
+    if value.requires_grad or value.dim() != 0:
+        raise TypeError(
+            f"{_shown(gate)}(): argument '{name}'{where} must be {word}, not {type_name(value)}"
+        )
+    number = value.item()
+    if word == "float" and isinstance(number, complex):
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    return number
 
 
 def mistaken(
@@ -87,9 +153,9 @@ def mistaken(
             said = said or _element(i, args[i:], error)
         elif i < len(args):
             where = f" (position {i + 1 - (is_method and not inner)})"
-            said = _said(parameter, names[i], args[i], i, where, error)
+            said = _said(gate, parameter, names[i], args[i], i, where, error)
         elif parameter.name in kwargs:
-            said = _said(parameter, names[i], kwargs[parameter.name], i, "", error)
+            said = _said(gate, parameter, names[i], kwargs[parameter.name], i, "", error)
         else:
             continue
         if said:
@@ -149,6 +215,7 @@ def _as_of_gate(gate: Any, text: str) -> TypeError | None:
 
 
 def _said(
+    gate: Any,
     parameter: inspect.Parameter,
     shown: str,
     value: Any,
@@ -167,6 +234,8 @@ def _said(
         if isinstance(value, (tuple, list)):
             return _element(i, value, None)
         wanted = "tuple of Tensors"
+    elif error is not None and str(error) == f"expected a number, got {type(value).__name__}":
+        wanted = _numbers_of(gate).get(name, "")
     elif annotation in ("Any", parameter.empty) and error is not None:
         if name == "input" or _lacks(value, error):
             wanted = "Tensor"

@@ -281,6 +281,7 @@ def install() -> None:
         translated,
         arguments.mistaken,
         arguments.wants,
+        arguments.with_numbers,
         arguments.documented,
         BUILTIN,
     )

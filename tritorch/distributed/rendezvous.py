@@ -110,10 +110,12 @@ def _store_at(host: str, port: int, rank: int, world_size: int, timeout: timedel
     served = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     store = TCPStore(
         host, port, world_size, is_master=rank == 0 and not served, timeout=timeout,
-        multi_tenant=not served, wait_for_workers=not served,
+        multi_tenant=not served, wait_for_workers=False,
     )  # fmt: skip
     if not served:
+        store.meet_by_rank(rank, world_size)
         return store
+    store.served_by = "the launcher"
     # It outlives a failure of the workers, who start again: each attempt has keys of its own.
     return PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
 

@@ -95,6 +95,13 @@ def get_args_parser() -> ArgumentParser:
     )
     add("--role", action=env, default="default", help="what workers are called")
     add("-m", "--module", action=check_env, help="the program is a module, as in python -m")
+    add(
+        "--as-torch",
+        "--as_torch",
+        action=check_env,
+        help="`import torch` gives tritorch in the program, beside an installed torch too; without "
+        "one it does anyway",
+    )
     add("--no-python", "--no_python", action=check_env, help="the program is none of Python's")
     add(
         "--run-path",
@@ -266,11 +273,14 @@ def config_from_args(args: Any) -> tuple[LaunchConfig, Callable[..., Any] | str,
         shutdown_timeout=args.shutdown_timeout,
     )
     if args.no_python:
+        if args.as_torch:
+            raise ValueError("--no-python and --as-torch exclude each other")
         if args.module:
             raise ValueError("--no-python and --module exclude each other")
         return config, args.training_script, list(args.training_script_args)
     words = ["-u", "-m", _PROGRAM]
-    if "torch" in sys.modules:  # the launcher stands for torchrun, and so do its workers
+    # A launcher that stands for torchrun has workers that do.
+    if args.as_torch or "torch" in sys.modules:
         words.append("--as-torch")
     if args.module:
         words.append("-m")

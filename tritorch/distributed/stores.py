@@ -8,6 +8,7 @@ made of methods.
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from collections.abc import Sequence
 from datetime import timedelta
@@ -27,6 +28,7 @@ __all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
 _OPERATIONS = _C.distributed.store_operations
 _DONE, _TIMED_OUT, _EMPTY, _REFUSED = range(4)
 _DEFAULT_TIMEOUT = timedelta(seconds=300)
+_FAILED = b"\0failed: "  # before the text of a meeting that failed
 
 exits.install()
 
@@ -192,6 +194,40 @@ class _Server:
             self.native.stop()
 
 
+def ranks_named(ranks: Sequence[int]) -> str:
+    """ "rank 2", or "ranks 2, 3"."""
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+
+
+def gathered(store: Store, key: str, ranks: Sequence[int], what: str) -> list[bytes]:
+    """The values under a key of all members of a group, in their order there.
+
+    what: what they meet for.  An error names those who have not come, by their ranks in the world.
+    Whoever waits too long writes it under their keys for a moment, so that all who wait have it:
+    the store may end with the first of them."""
+    keys = [f"{key}{i}" for i in range(len(ranks))]
+    begun = time.monotonic()
+    try:
+        values = store.multi_get(keys)
+    except DistStoreError as error:
+        absent = {each: rank for rank, each in zip(ranks, keys) if not store.check([each])}
+        if not absent:
+            raise
+        text = (
+            f"{what}: {ranks_named(list(absent.values()))} of {len(ranks)} did not come within "
+            f"{time.monotonic() - begun:.0f} s"
+        )
+        for each in absent:
+            store.compare_set(each, "", _FAILED + text.encode())
+        for each in absent:
+            store.delete_key(each)
+        raise DistStoreError(f"{text} ({error})") from None
+    for value in values:
+        if value.startswith(_FAILED):
+            raise DistStoreError(value.removeprefix(_FAILED).decode())
+    return values
+
+
 def job_secret() -> bytes:
     """What the processes of a job know and others do not; nothing by default."""
     return os.environ.get("TRITORCH_JOB_SECRET", "").encode()
@@ -203,6 +239,8 @@ class TCPStore(Store):
     The server listens at the interface that `host_name` names, and at no other;
     TRITORCH_STORE_INTERFACE names another address, for hosts behind an address translation.
     """
+
+    served_by = ""  # who serves it, in errors
 
     def __init__(
         self,
@@ -250,7 +288,42 @@ class TCPStore(Store):
         """Returns when all have come."""
         if self.add("init/", 1) >= world_size:
             self.set("init/done", "1")
-        self._call("wait", ["init/done"])
+        try:
+            self._call("wait", ["init/done"])
+        except DistStoreError as error:
+            came = self.add("init/", 0)
+            raise DistStoreError(f"{error}: {came} of {world_size} processes came") from None
+
+    def meet_by_rank(self, rank: int, world_size: int) -> None:
+        """Returns when all ranks of a job have come.  Whoever waits too long says who is missing,
+        to all others too: the store ends with its process."""
+        self.served_by = "rank 0"
+        if self.check(["init/done"]) and self.get("init/done"):
+            self.delete_key("init/done")  # of a meeting that failed
+        self.set(f"init/rank{rank}", "1")
+        if self.add("init/", 1) >= world_size:
+            self.set("init/done", "")
+        try:
+            said = self.get("init/done")
+        except DistStoreError:
+            missing = [r for r in range(world_size) if not self.check([f"init/rank{r}"])]
+            said = self.compare_set(
+                "init/done", "", f"{ranks_named(missing)} of {world_size} did not come to "
+                f"init_process_group within {self._timeout.total_seconds():.0f} s",
+            )  # fmt: skip
+        if said:
+            raise DistStoreError(said.decode())
+
+    def _call(self, *request: Any, **options: Any) -> tuple[int, list[bytes]]:
+        try:
+            return super()._call(*request, **options)
+        except DistNetworkError as error:
+            if not self.served_by:
+                raise
+            raise DistNetworkError(
+                f"{error}. It is served by {self.served_by}, whose process is gone, stopped or out "
+                "of reach."
+            ) from None
 
     @property
     def host(self) -> str:

@@ -208,9 +208,10 @@ def _next_name() -> str:
 
 
 def _make_backend(
-    name: str, store: Store, rank: int, size: int, timeout: timedelta, options: Any, ranks: Any
-) -> Any:
-    """A backend by its name, for one member."""
+    name: str, store: Store, rank: int, size: int, timeout: timedelta, options: Any, ranks: Any,
+    what: str,
+) -> Any:  # fmt: skip
+    """A backend by its name, for one member.  what: what the members meet for."""
     plugin = Backend._plugins.get(name.upper())
     if plugin is not None:
         if not plugin.extended_api:
@@ -218,7 +219,7 @@ def _make_backend(
         given = DistributedBackendOptions(store, rank, size, timeout, "", ranks)
         return plugin.creator_fn(given, options)
     if name == Backend.GLOO:
-        return ProcessGroupGloo(store, rank, size, timeout)
+        return ProcessGroupGloo(store, rank, size, timeout, ranks=ranks, what=what)
     if name == Backend.NCCL:
         return ProcessGroupNCCL(store, rank, size, timeout, options)
     if name == Backend.MPI:
@@ -261,10 +262,13 @@ def _make_group(
     store = PrefixStore(name, base)
     pg = ProcessGroup(store, rank, len(ranks))
     made: dict[str, Any] = {}
+    what = "init_process_group" if name == "0" else f"new_group (group {name!r})"
     for device, each in config.get_device_backend_map().items():
         if each not in made:
             inner = PrefixStore(each, store)
-            backend_made = _make_backend(each, inner, rank, len(ranks), timeout, options, ranks)
+            backend_made = _make_backend(
+                each, inner, rank, len(ranks), timeout, options, ranks, what
+            )
             if isinstance(backend_made, ProcessGroup):  # a program's own, which is the group
                 pg = backend_made
                 made[each] = None

@@ -40,6 +40,8 @@ def parts(x: Array) -> Array:
 
 def accumulator(kind: dtype) -> dtype:
     """The type in which products of a real type are summed."""
+    if not kind.is_floating_point:
+        return int32
     return float64 if kind is float64 else float32
 
 
@@ -282,6 +284,19 @@ def scaled_mm(
 ) -> Array:  # fmt: skip
     """(row_scale a) (b col_scale) + bias, of float8 matrices."""
     return _matrix(a, b, kind, Ending(bias, row_scale=row_scale, col_scale=col_scale), fast)
+
+
+def int_mm(a: Array, b: Array) -> Array:
+    """The product of two matrices of bytes, in int32; tensor cores multiply those of one type."""
+    a, b = a.unsqueeze(0), b.unsqueeze(0)
+    out = _C.empty((1, a.shape[1], b.shape[2]), int32, a.device_index)
+    if out.numel() == 0 or a.shape[2] == 0:
+        out.zero_()
+    elif a.dtype is b.dtype:
+        _tiled(a, b, out)
+    else:
+        _integers(a, b, out)
+    return out[0]
 
 
 def _matrix(a: Matrix, b: Matrix, kind: dtype, ending: Ending, fast: bool = False) -> Array:

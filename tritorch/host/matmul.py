@@ -28,6 +28,14 @@ def multiply_into(out: Array, a: Array, b: Array, addend: Array | None = None) -
     out[...] = product if addend is None else widen(addend) + product
 
 
+def int_mm(a: Array, b: Array) -> Array:
+    """The product of two matrices of bytes, in int32, which wraps.
+
+    float64 holds the sums of 2^38 such products."""
+    product = blas.matmul(a.astype(np.float64), b.astype(np.float64))
+    return product.astype(np.int64).astype(np.int32)
+
+
 def _integers(a: Array, b: Array) -> Array:
     """Through float64's BLAS where that is exact, else NumPy's loops, which wrap."""
     if a.size and b.size and a.dtype.kind != "b":

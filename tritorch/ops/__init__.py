@@ -9,6 +9,7 @@ from tritorch.ops import (
     arithmetic,
     attention,
     batch_statistics,
+    byte_products,
     collectives,
     comparison,
     conv,
@@ -86,6 +87,18 @@ def _forms_of_calls(operator: str, name: str, is_method: bool) -> list[str]:
     return forms_of_calls(operator, name, is_method)
 
 
+def _numbers(operator: str) -> dict[str, str]:
+    from tritorch.ops.record.refusals import numbers
+
+    return numbers(operator)
+
+
+def _tensors(operator: str) -> frozenset[int]:
+    from tritorch.ops.record.refusals import tensors
+
+    return tensors(operator)
+
+
 def _refusal(*call: Any) -> str | None:
     from tritorch.ops.record.refusals import refusal
 
@@ -152,4 +165,6 @@ INTERNAL["answered_number"] = _answered_number
 INTERNAL["answered_question"] = _answered_question
 arguments.declared_names = _names_of_arguments
 arguments.declared_forms = _forms_of_calls
+arguments.declared_numbers = _numbers
+arguments.declared_tensors = _tensors
 arguments.refusal = _refusal

@@ -773,12 +773,21 @@ def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]
         if category(input.dtype) < 2:
             raise not_implemented("clamp", result_type(input, 1j))
         raise RuntimeError("value cannot be converted to type double without overflow")
-    if isinstance(min, Tensor) != isinstance(max, Tensor):
+    return _clamp, (input, min, max)
+
+
+def _bounds(min: Any, max: Any) -> tuple[Any, Any]:
+    """Both numbers or both tensors: beside a number, a tensor stands for the number in it."""
+    if min is None or max is None or isinstance(min, Tensor) == isinstance(max, Tensor):
+        return min, max
+    bound = min if isinstance(min, Tensor) else max
+    if bound.requires_grad or bound.ndim:
         raise TypeError(
             f"clamp() received an invalid combination of arguments - got "
-            f"({type(input).__name__}, {type(min).__name__}, {type(max).__name__})"
+            f"(Tensor, {type(min).__name__}, {type(max).__name__})"
         )
-    return _clamp, (input, min, max)
+    number = bound.item()
+    return (number, max) if bound is min else (min, number)
 
 
 def _as_clamp(found: Tensor, min: Any, max: Any) -> Tensor:
@@ -795,6 +804,7 @@ def _refuse_complex(*bounds: Any) -> None:
 
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Each element, at least min and at most max (which wins)."""
+    min, max = _bounds(min, max)
     if input.is_floating_point():
         if isinstance(min, complex) or isinstance(max, complex):
             raise RuntimeError("value cannot be converted to type double without overflow")
@@ -813,6 +823,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
 
 def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp."""
+    min, max = _bounds(min, max)
     op, operands = _clamp_call(self, min, max)
     apply_in_place(op, operands)
     return self if op is _clamp else _as_clamp(self, min, max)
@@ -901,7 +912,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(
-                f"masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value.ndim} dimension(s)."
             )
         if value.is_complex() and not input.is_complex():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, uint8
 from tritorch.core.published import PUBLIC
@@ -72,7 +73,9 @@ def _pairs(y: Tensor, dim: int) -> Tensor:
 
 @public(method=False)
 @ends_with("{'mul.Scalar' if x is None else 'div.Scalar'}")
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+def trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1
+) -> Tensor:
     """The integral along a dim by the trapezoid rule; sample points x, or steps of dx."""
     dim, steps = _prepare("trapezoid", y, x, dx, dim)
     if y.shape[dim] == 0:
@@ -84,7 +87,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
 
 
 @public(method=False)
-def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1) -> Tensor:
     """trapezoid, by NumPy's old name."""
     return trapezoid(y, x, dx=dx, dim=dim)
 
@@ -92,7 +95,7 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) 
 @public(method=False)
 @ends_with("{'cumsum' if dx is None and x is None else ''}")
 def cumulative_trapezoid(
-    y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
+    y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1
 ) -> Tensor:
     """The running integrals along a dim by the trapezoid rule."""
     dim, steps = _prepare("cumulative_trapezoid", y, x, dx, dim)

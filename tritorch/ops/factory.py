@@ -13,6 +13,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core import arrays, defaults, layout as layouts
+from tritorch.core.arguments import Number
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import device as Device, pretending, resolved
 from tritorch.core.dispatching import asked, entered, noted, watching
@@ -205,7 +206,7 @@ ones = _constant("ones", _ones)
 @public(method=False)
 def full(
     size: Sequence[int],
-    fill_value: Any,
+    fill_value: Number,
     *,
     out: Tensor | None = None,
     dtype: dtype | None = None,
@@ -370,7 +371,7 @@ _new("new_ones", _ones)
 def new_full(
     self: Tensor,
     size: Any,
-    fill_value: Any,
+    fill_value: Number,
     *,
     dtype: dtype | None = None,
     device: Any = None,
@@ -834,7 +835,7 @@ class _Memory:
 
 @public(method=False)
 def scalar_tensor(
-    s: Any, *, dtype: dtype | None = None, layout: Any = None, device: Any = None,
+    s: Number, *, dtype: dtype | None = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A 0-d tensor of a number (of the default dtype)."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
+from tritorch.core.arguments import Number
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import backend
@@ -77,6 +78,8 @@ def _other(name: str, tensors: List, other: Any, one_tensor: bool = False) -> li
                 f"scalar tensor expected to be 0 dim but it has {other.ndim} dimensions and "
                 f"{other.numel()} elements."
             )
+    elif isinstance(other, Tensor) and not (other.ndim or other.requires_grad):
+        other = other.item()
     elif not isinstance(other, (int, float, complex)):
         raise _refuse(name, tensors, other)
     return [other] * len(tensors)
@@ -307,12 +310,12 @@ def _lerps(where: str, self: Any, tensors1: Any, weight: Any) -> list[Row]:
     return list(zip(tensors, ends, _other(where, tensors, weight)))
 
 
-def _foreach_lerp(self: List, tensors1: List, weight: Any) -> tuple[Tensor, ...]:
+def _foreach_lerp(self: List, tensors1: List, weight: Number) -> tuple[Tensor, ...]:
     rows = _lerps("_foreach_lerp", self, tensors1, weight)
     return tuple(_run("lerp", PUBLIC["lerp"], rows, False))
 
 
-def _foreach_lerp_(self: List, tensors1: List, weight: Any) -> List:
+def _foreach_lerp_(self: List, tensors1: List, weight: Number) -> List:
     rows = _lerps("_foreach_lerp_", self, tensors1, weight)
     _run("lerp", Tensor.lerp_, rows, True)  # type: ignore[attr-defined]
     return self

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from tritorch.core import arrays, defaults
+from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dispatching import entered, watching
 from tritorch.core.dtype import bool_, int32, int64
@@ -296,7 +297,7 @@ def scatter(
     index: Tensor,
     src: Any = None,
     *,
-    value: Any = None,
+    value: Number | None = None,
     reduce: str | None = None,
 ) -> Tensor:
     """A copy of input with src written at index along dim."""

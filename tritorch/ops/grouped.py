@@ -8,7 +8,7 @@ from tritorch.core.dtype import int32
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
-from tritorch.ops.record.publishing import functional
+from tritorch.ops.record.publishing import functional, public
 
 
 def _check(a: Tensor, b: Tensor, offs: Tensor | None, bias: Any, out_dtype: Any) -> None:
@@ -63,3 +63,12 @@ def grouped_mm(
     parts = [mat_a[i] @ mat_b[:, group] for i, group in enumerate(groups)]
     rest = mat_a.new_zeros((mat_a.shape[1], mat_b.shape[1] - ends[-1]))
     return PUBLIC["cat"]([*parts, rest], 1)
+
+
+@public(method=False)
+def _grouped_mm(
+    self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Tensor | None = None,
+    out_dtype: Any = None,
+) -> Tensor:  # fmt: skip
+    """nn.functional.grouped_mm as ATen calls it."""
+    return grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)

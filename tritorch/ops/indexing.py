@@ -230,7 +230,8 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
             and item.dtype is not uint8  # a mask, as bools are
             and category(item.dtype) == 1
         ):
-            item = item if item._requires_grad or scalars.stay else int(item.item())
+            if not (item._requires_grad or scalars.stay or type(item._array) is BatchedArray):
+                item = int(item.item())
             used += 1
         elif isinstance(item, Tensor) or _is_sequence(item):
             item = _index_tensor(item, device)
@@ -287,6 +288,11 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
         elif item.dtype in (bool_, uint8):
             if item.dtype is uint8:
                 _advise_bool()
+            if type(item._array) is BatchedArray:
+                raise RuntimeError(
+                    "vmap: We do not support batching operators that can support dynamic shape. "
+                    "Attempting to batch over indexing with a boolean mask."
+                )
             _check_mask(item, shape, dim)
             if item.ndim == 0:
                 basic.append(None)
@@ -352,7 +358,21 @@ def _index_grad(g: Tensor, indices: Sequence[Any], shape: tuple[int, ...]) -> tu
 
 def _index_with(x: Tensor, advanced: list[tuple[int, Tensor]]) -> Tensor:
     indices = _complete(x, advanced)
-    return _index.call((x, *indices))
+    return _index.call((x, *_beside(x, indices)))
+
+
+def _beside(x: Tensor, indices: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    """Indices on the device of what they index; those of the CPU may index any device's tensors."""
+    where = x.device
+    if all(index is None or index.device == where for index in indices):
+        return indices
+    for index in indices:
+        if index is not None and index.device != where and index.device.type != "cpu":
+            raise RuntimeError(
+                f"indices should be either on cpu or on the same device as the indexed tensor "
+                f"({where})"
+            )
+    return tuple(None if index is None else index.to(where) for index in indices)
 
 
 _index_put = Operator(
@@ -405,7 +425,7 @@ def _indices_to_integers(self: Tensor, indices: Sequence[Any]) -> tuple[Tensor |
             out.append(index if index.dtype is int64 else index.to(int64))
     if len(out) > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {len(out)})")
-    return tuple(out)
+    return _beside(self, tuple(out))
 
 
 def index_put_(
@@ -413,6 +433,7 @@ def index_put_(
 ) -> Tensor:
     """self[indices] = values (or += values)."""
     if self._is_described and any(index is not None and index.dtype is bool_ for index in indices):
+        indices = _beside(self, tuple(indices))
         return in_place(_index_put, self, (accumulate,), (self, values, *indices), lambda: None)
     integers = _indices_to_integers(self, indices)
     advanced = [(dim, index) for dim, index in enumerate(integers) if index is not None]
@@ -472,7 +493,7 @@ def _indexed_shape(x: Tensor, advanced: list[tuple[int, Tensor]]) -> tuple[int, 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`self[key] = value`."""
     if type(value) in (float, int) and isinstance(key, Tensor) and _masks(self, key):
-        if key.ndim == self.ndim and category(self.dtype) >= 2:
+        if key.ndim == self.ndim and category(self.dtype) >= 2 and key.device == self.device:
             self.masked_fill_(key, value)
             if self._base is None:
                 ends_as("index_put", self)  # as PyTorch writes it

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import defaults
+from tritorch.core.arguments import Number
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dispatching import entered, watching
 from tritorch.core.dtype import bool_, int64
@@ -636,7 +637,7 @@ def multilabel_soft_margin_loss(
 @functional
 @autocast("float32")
 @ends_with("multi_margin_loss")
-def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0,
+def multi_margin_loss(input: Tensor, target: Tensor, p: Number = 1, margin: float = 1.0,
                       weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
                       reduction: str = "mean") -> Tensor:  # fmt: skip
     """The mean over wrong classes of max(0, margin - x[right] + x[wrong])^p."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import defaults, dtype as dtypes
+from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import STORED, dtype as Dtype
 from tritorch.core.promotion import scalar_name
@@ -131,8 +132,8 @@ def _linear_int8(
 
 @public(method=False, aliases=("fbgemm_linear_int8_weight",))
 def fbgemm_linear_int8_weight_fp32_activation(
-    input: Tensor, weight: Tensor, packed: Tensor, col_offsets: Tensor, weight_scale: Any,
-    weight_zero_point: Any, bias: Tensor,
+    input: Tensor, weight: Tensor, packed: Tensor, col_offsets: Tensor, weight_scale: Number,
+    weight_zero_point: Number, bias: Tensor,
 ) -> Tensor:  # fmt: skip
     """linear with an int8 weight: the input is quantised to 8 bits by its own range."""
     _deprecated(fbgemm_linear_int8_weight_fp32_activation)
@@ -164,7 +165,7 @@ def _cell(mode: str) -> None:
     def cell(
         input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor,
         packed_ih: Tensor, packed_hh: Tensor, col_offsets_ih: Tensor, col_offsets_hh: Tensor,
-        scale_ih: Any, scale_hh: Any, zero_point_ih: Any, zero_point_hh: Any,
+        scale_ih: Number, scale_hh: Number, zero_point_ih: Number, zero_point_hh: Number,
     ) -> Any:  # fmt: skip
         if mode == "lstm":
             _expect(len(hx) == 2, "hx.size() == 2")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import arrays, defaults, dtype as dtypes
-from tritorch.core.arguments import type_name
+from tritorch.core.arguments import Number, type_name
 from tritorch.core.batched import BatchedArray
 from tritorch.core.dtype import dtype, float64, int64
 from tritorch.core.meta import META, MetaArray
@@ -141,7 +141,9 @@ def arange(
     return _finish(_arange(start, end, step, kind, _place(device, out)), requires_grad, out)
 
 
-def inclusive_range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Tensor:
+def inclusive_range(
+    start: Number, end: Number | None = None, step: Number = 1, **options: Any
+) -> Tensor:
     """Values from start to end (included) by step (deprecated)."""
     if end is None:
         start, end = 0, start

@@ -13,6 +13,7 @@ import numpy as np
 from tritorch import _C
 from tritorch._trees.nodes import register_structseq
 from tritorch.core import defaults
+from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, float32, int64, uint8
 from tritorch.core.meta import MetaArray
@@ -662,7 +663,7 @@ def var(
     unbiased: Any = None,
     keepdim: bool = False,
     *,
-    correction: Any = None,
+    correction: Number | None = None,
 ) -> Tensor:
     """The variance over dims; divided by n - correction (1)."""
     if unbiased is correction is None:
@@ -695,7 +696,7 @@ def std(
     unbiased: Any = None,
     keepdim: bool = False,
     *,
-    correction: Any = None,
+    correction: Number | None = None,
 ) -> Tensor:
     """The standard deviation over dims."""
     dim, correction = _spread_arguments("std", input, dim, unbiased, correction)
@@ -738,7 +739,7 @@ def var_mean(
     unbiased: Any = None,
     keepdim: bool = False,
     *,
-    correction: Any = None,
+    correction: Number | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The variance and the mean over dims."""
     dim, correction = _spread_arguments("var_mean", input, dim, unbiased, correction)
@@ -761,7 +762,7 @@ def std_mean(
     unbiased: Any = None,
     keepdim: bool = False,
     *,
-    correction: Any = None,
+    correction: Number | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over dims."""
     dim, correction = _spread_arguments("std_mean", input, dim, unbiased, correction)

@@ -18,7 +18,7 @@ from tritorch.core.published import FUNCTIONAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.grouped import grouped_mm
 from tritorch.ops.record.operator import Operator
-from tritorch.ops.record.publishing import functional
+from tritorch.ops.record.publishing import functional, public
 
 
 class ScalingType(enum.IntEnum):
@@ -194,3 +194,19 @@ def scaled_grouped_mm(
         right = _check_scale(right, "scale_b", kept)
         out = grouped_mm(a * left.unsqueeze(-1), b * right.unsqueeze(-2), offs=offs, bias=bias)
     return out.to(bfloat16 if output_dtype is None else output_dtype)
+
+
+@public(method=False)
+def _scaled_grouped_mm(
+    self: Tensor, mat2: Tensor, scale_a: Tensor, scale_b: Tensor, offs: Tensor | None = None,
+    bias: Tensor | None = None, scale_result: Tensor | None = None, out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> Tensor:  # fmt: skip
+    """nn.functional.scaled_grouped_mm with a scale for each row and column, as ATen calls it."""
+    if scale_result is not None:
+        raise RuntimeError("Scale result not supported yet")
+    return scaled_grouped_mm(
+        self, mat2, scale_a, ScalingType.RowWise, scale_b, ScalingType.RowWise, bias=bias,
+        offs=offs, output_dtype=bfloat16 if out_dtype is None else out_dtype,
+        use_fast_accum=use_fast_accum,
+    )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import int64
 from tritorch.core.published import PUBLIC
@@ -18,7 +19,8 @@ _REDUCE = {"max": "amax", "min": "amin", "prod": "prod"}
 @public(out=True)
 def segment_reduce(
     data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
-    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
+    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False,
+    initial: Number | None = None,
 ) -> Tensor:  # fmt: skip
     """Sums, means, maxima, minima or products of runs along an axis, given by how long each is or
     by where it starts; the dims before the axis have runs of their own.

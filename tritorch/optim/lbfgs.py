@@ -52,6 +52,10 @@ class LBFGS(Optimizer):
     def _params(self) -> list[Tensor]:
         return self.param_groups[0]["params"]
 
+    @_params.setter
+    def _params(self, params: list[Tensor]) -> None:
+        self.param_groups[0]["params"] = params
+
     def _gradient(self) -> Tensor:
         grads = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in self._params]
         return cat([_real(grad).reshape(-1) for grad in grads], 0)

@@ -46,7 +46,8 @@ _DTYPES = (
     "uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 float8_e8m0fnu "
     "float4_e2m1fn_x2"
 )
-_CONSTANTS = {name: number for number, name in enumerate(_DTYPES.split())} | {
+DTYPES = _DTYPES.split()  # at their numbers
+_CONSTANTS = {name: number for number, name in enumerate(DTYPES)} | {
     "Mean": 1, "strided": 0, "contiguous_format": 0, "short": 2, "int": 3, "long": 4, "half": 5,
     "float": 6, "double": 7, "chalf": 8, "cfloat": 9, "complex": 9, "cdouble": 10, "bit": 30,
 }  # fmt: skip

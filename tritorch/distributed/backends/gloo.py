@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tritorch.distributed.backends.interface import Backend, Call
 from tritorch.distributed.backends.staging import Staged
 from tritorch.distributed.constants import DistBackendError, default_pg_timeout, milliseconds
 from tritorch.distributed.reduce_op import RedOpType
-from tritorch.distributed.stores import PrefixStore, Store
+from tritorch.distributed.stores import PrefixStore, Store, gathered
 from tritorch.distributed.where import Record, Ring
 from tritorch.distributed.work import TaskWork, Work
 
@@ -63,11 +64,11 @@ def _host() -> str:
     return " ".join(parts)
 
 
-def _meet(store: Store, rank: int, size: int, timeout: timedelta) -> Any:
+def _meet(store: Store, rank: int, ranks: Sequence[int], timeout: timedelta, what: str) -> Any:
     """Connects the members of a group.  A process that closes any descriptor of a file loses its
     locks of it, so that of the group's memory stays open as long as the group
     (src/distributed/board.h says what the lock is for)."""
-    board = None
+    board, size = None, len(ranks)
     if size == 1:
         return _native.Group.alone()
     listener = _native.Listener(_own_address(store))
@@ -79,7 +80,7 @@ def _meet(store: Store, rank: int, size: int, timeout: timedelta) -> Any:
         board = _native.BoardFile(size, token)
         said |= {"token": token.hex(), "process": os.getpid(), "file": board.number}
     store.set(f"rank{rank}", json.dumps(said))
-    members = [json.loads(text) for text in store.multi_get([f"rank{i}" for i in range(size)])]
+    members = [json.loads(text) for text in gathered(store, "rank", ranks, what)]
     token = bytes.fromhex(members[0]["token"])
     engine = None
     if all(member["host"] == members[0]["host"] for member in members):
@@ -90,7 +91,7 @@ def _meet(store: Store, rank: int, size: int, timeout: timedelta) -> Any:
             engine = None
         # Memory is used if all have it.
         store.set(f"mapped{rank}", "1" if engine is not None else "")
-        mapped = store.multi_get([f"mapped{i}" for i in range(size)])
+        mapped = gathered(store, "mapped", ranks, what)
         if not all(mapped):
             engine = None
     addresses = [tuple(member["address"]) for member in members]
@@ -115,13 +116,16 @@ class ProcessGroupGloo(Backend):
     _Options = Options
 
     def __init__(
-        self, store: Store, rank: int, size: int, timeout: Any = default_pg_timeout
-    ) -> None:
+        self, store: Store, rank: int, size: int, timeout: Any = default_pg_timeout, *,
+        ranks: Sequence[int] | None = None, what: str = "ProcessGroupGloo",
+    ) -> None:  # fmt: skip
+        """ranks: those of the members in the world; what: what they meet for, in errors."""
         super().__init__(rank, size)
         self.options = timeout if isinstance(timeout, self.Options) else self.Options()
         if isinstance(timeout, timedelta):
             self.options._timeout = timeout
-        self._group = _meet(store, rank, size, self.options._timeout)
+        members = range(size) if ranks is None else ranks
+        self._group = _meet(store, rank, members, self.options._timeout, what)
         self.ring = Ring("0", rank, size, store if size > 1 else None)
 
     def name(self) -> str:

@@ -29,7 +29,7 @@ from tritorch.core import locks
 from tritorch.core.device import device as Device
 from tritorch.distributed.backends.interface import Backend, Call
 from tritorch.distributed.backends.nccl_calls import BYTES, launch, type_of
-from tritorch.distributed.constants import DistBackendError
+from tritorch.distributed.constants import DistBackendError, DistStoreError
 from tritorch.distributed.stores import Store
 from tritorch.distributed.where import Record, Ring
 from tritorch.distributed.work import Work
@@ -203,8 +203,14 @@ class ProcessGroupNCCL(Backend):
             key = f"nccl/{len(self._comms)}"
             if self._rank == 0:
                 self._store.set(key, _native.unique_id())
-            identity = self._store.get(key)
             self._store.set(f"{key}/{self._rank}", "1")
+            try:
+                identity = self._store.get(key)
+            except DistStoreError as error:
+                raise DistStoreError(
+                    f"rank {self.ring.ranks[0]} did not come to the first collective of the group "
+                    f"on its device {device} ({error})"
+                ) from None
             found = _native.Communicator(self._size, identity, self._rank, device)
             self._await(found, key)
             self._comms[device] = found

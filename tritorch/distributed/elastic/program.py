@@ -1,6 +1,8 @@
 """What runs in a worker: a program, whose error is written down for the launcher.
 
 `python -m tritorch.distributed.elastic.program [--as-torch] [-m MODULE | SCRIPT] [ARGUMENT ...]`
+
+With --as-torch, `import torch` gives tritorch in it; without, it does if no torch is installed.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ def main(arguments: list[str]) -> int:
 
     sys.excepthook = hook
     aliased = arguments[:1] == ["--as-torch"]
+    if not aliased:
+        _as_torch.stand_in_for_none()
     return _as_torch.run(arguments[1:] if aliased else arguments, aliased)
 
 

@@ -92,7 +92,13 @@ class RNNBase(Module):
 
     @property
     def _flat_weights_names(self) -> list[str]:
+        if (assigned := self.__dict__.get("_assigned_names")) is not None:
+            return assigned
         return [name for names in self._all_weights for name in names]
+
+    @_flat_weights_names.setter
+    def _flat_weights_names(self, names: list[str]) -> None:
+        self.__dict__["_assigned_names"] = names
 
     @property
     def _flat_weights(self) -> list[Any]:
@@ -118,11 +124,15 @@ class RNNBase(Module):
         flat = {name: getattr(self, name) for name in _FLAT}  # PyTorch's modules hold them
         state = super().__getstate__() | flat
         state.pop("_assigned_weights", None)  # copies use weights of their own, as PyTorch's do
+        state.pop("_assigned_names", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        names = state.get("_flat_weights_names")
         state = {name: value for name, value in state.items() if name not in _FLAT}
         super().__setstate__({"proj_size": 0} | state)
+        if names is not None and names != self._flat_weights_names:
+            self._flat_weights_names = names
 
     @property
     def all_weights(self) -> list[list[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core.arguments import Number
 from tritorch.core.dispatching import asked
 from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
@@ -17,7 +18,7 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     return tuple(sorted(range(self.ndim), key=lambda dim: -self.stride(dim)))
 
 
-def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tensor:
     """Writes the main diagonal; wrap: of tall matrices, again below each square."""
     if self.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tritorch.core import defaults
+from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
@@ -64,7 +65,7 @@ def _checked(A: Tensor, ord: Any, dim: Any, dtype: Dtype | None) -> tuple[Tensor
     "isinstance(ord, str) else ''}"
 )
 def matrix_norm(
-    input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
+    input: Tensor, ord: Number = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: Dtype | None = None,
 ) -> Tensor:  # fmt: skip
     """A norm of matrices: "fro", "nuc", or of order 1, 2 and infinity, or minus these."""
@@ -99,7 +100,7 @@ def _kept(x: Tensor, dims: tuple[int, int]) -> Tensor:
 
 
 def _norm(
-    input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
+    input: Tensor, ord: Number | None = None, dim: Any = None, keepdim: bool = False, *,
     dtype: Dtype | None = None,
 ) -> Tensor:  # fmt: skip
     """A norm of vectors (one dim, or all elements) or matrices (two dims)."""
@@ -133,7 +134,7 @@ linalg()(_norm)
 
 
 def _old_norm(
-    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False,
+    input: Tensor, p: Number | None = "fro", dim: Any = None, keepdim: bool = False,
     dtype: Dtype | None = None,
 ) -> Tensor:  # fmt: skip
     """A norm of all elements or over dims (prefer linalg.vector_norm and matrix_norm)."""
@@ -185,7 +186,7 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
 @linalg()
 @autocast("cpu:float32")
 @ends_with("{'squeeze.dim' if p in (None, 2, -2) else ''}")
-def cond(input: Tensor, p: Any = None) -> Tensor:
+def cond(input: Tensor, p: Number | None = None) -> Tensor:
     """The condition of matrices: the norm times the norm of the inverse."""
     if input.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")

@@ -363,7 +363,9 @@ def _driver(given: str | None, x: Tensor) -> str:
 
 @linalg()
 @autocast("cpu:float32")
-def lstsq(input: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
+def lstsq(
+    input: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> Any:
     """X that makes |A X - B| least (of several, the least X), and what is left over.
 
     gels: A has full rank.  The others find the rank: by rcond, relative to the greatest singular

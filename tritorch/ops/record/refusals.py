@@ -5,6 +5,7 @@ It is asked when a call has failed (`core/arguments.py`), so what calls cost doe
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,6 +39,34 @@ def refusal(
     return (
         f"{name}() received an invalid combination of arguments - got ({', '.join(given)}), but "
         f"expected one of:\n{shown}\n"
+    )
+
+
+@functools.cache
+def numbers(operator: str) -> dict[str, str]:
+    """The arguments that are a Scalar or a float, and no tensor, in every overload that has them:
+    what PyTorch calls them ("Number", "float"), by name."""
+    kinds: dict[str, set[str]] = {}
+    for overload in table.overloads(operator):
+        for argument in table.find(operator, overload).arguments:
+            base, several, _ = _kind(argument)
+            if base == "Tensor" or not several:
+                kinds.setdefault(argument.name, set()).add(base)
+    return {
+        name: "float" if "float" in found else "Number"
+        for name, found in kinds.items()
+        if found & {"float", "Scalar"} and "Tensor" not in found
+    }
+
+
+@functools.cache
+def tensors(operator: str) -> frozenset[int]:
+    """The positions where some overload has a tensor."""
+    return frozenset(
+        i
+        for overload in table.overloads(operator)
+        for i, argument in enumerate(table.find(operator, overload).arguments)
+        if not argument.kwarg_only and _kind(argument)[:2] == ("Tensor", False)
     )
 
 

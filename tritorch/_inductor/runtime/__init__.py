@@ -1,0 +1,1 @@
+"""What packages ask of the files that PyTorch's compiled kernels use at run time."""
