@@ -8,10 +8,11 @@
 // sets: a tuple, or a method that makes one each time; it runs before anything is set.  A change is
 //   (function, value)         function(value) sets it and returns what sets it back;
 //   (object, "name", value)   an attribute, which may be missing before;
-//   (enter, None, leave)      two functions without arguments;
+//   (enter, None, leave)      two functions without arguments, of which one may be None;
 //   (function,)               is told that something is about to change, on both ways;
 //   a Scope                   is entered.
-// Functions must be native, and attributes plain: Python code may be interrupted.  What a change has
+// Functions must be native, and attributes plain: Python code may be interrupted.  Only a `leave` may
+// be Python's, if it can be called again: where it is interrupted, it is.  What a change has
 // found is kept in the scope, by thread, so a scope can be entered again inside of itself and in
 // several threads.  If one change fails, those before it are taken back; on the way out all are, and
 // then the first error is raised.
@@ -68,6 +69,13 @@ class Held {
   PyObject *type_, *value_, *trace_;
 };
 
+// Where it has been entered; most scopes never are (a device is one).
+std::vector<Record>& records_of(PyObject* scope) {
+  static std::vector<Record> none;
+  auto* records = as_scope(scope)->records;
+  return records ? *records : none;
+}
+
 bool enter(PyObject* scope);
 bool leave(PyObject* scope);
 
@@ -75,7 +83,20 @@ bool is_notice(PyObject* change) {
   return PyTuple_CheckExact(change) && PyTuple_GET_SIZE(change) == 1;
 }
 
-PyObject* called(PyObject* function) { return PyObject_CallNoArgs(function); }
+PyObject* called(PyObject* function) {
+  return function == Py_None ? Py_NewRef(Py_None) : PyObject_CallNoArgs(function);
+}
+
+// Calls what sets back; again, if it was interrupted, and then raises that.
+void call_to_end(PyObject* function) {
+  PyObject* done = called(function);
+  if (!done && !PyErr_ExceptionMatches(PyExc_Exception)) {
+    Held error;
+    done = called(function);
+    error.keep();
+  }
+  Py_XDECREF(done);
+}
 
 // -> what sets the change back.
 PyObject* applied(PyObject* change) {
@@ -113,7 +134,7 @@ void take_back(PyObject* change, PyObject* before) {
   }
   PyObject* name = PyTuple_GET_ITEM(change, 1);
   if (name == Py_None)
-    Py_XDECREF(called(PyTuple_GET_ITEM(change, 2)));
+    call_to_end(PyTuple_GET_ITEM(change, 2));
   else
     PyObject_SetAttr(first, name, before == missing ? nullptr : before);
 }
@@ -146,12 +167,19 @@ PyObject* changes_of(PyObject* self) {
   return changes;
 }
 
-// -> what sets all of them back
-PyObject* applied_all(PyObject* changes) {
+// Whether a change is a value, which may be set twice.
+bool is_value(PyObject* change) {
+  return PyTuple_CheckExact(change) &&
+         (PyTuple_GET_SIZE(change) != 3 || PyTuple_GET_ITEM(change, 1) != Py_None);
+}
+
+// -> what sets all of them back; again: those that are no values are there.
+PyObject* applied_all(PyObject* changes, bool again = false) {
   const Py_ssize_t n = PyTuple_GET_SIZE(changes);
   PyObject* before = PyTuple_New(n);
   for (Py_ssize_t i = 0; before && i < n; ++i) {
-    PyObject* found = applied(PyTuple_GET_ITEM(changes, i));
+    PyObject* change = PyTuple_GET_ITEM(changes, i);
+    PyObject* found = again && !is_value(change) ? Py_NewRef(Py_None) : applied(change);
     if (found) {
       PyTuple_SET_ITEM(before, i, found);
     } else {
@@ -164,7 +192,8 @@ PyObject* applied_all(PyObject* changes) {
 
 // Enters by these changes, whose reference is taken.
 bool enter_by(PyObject* self, PyObject* changes) {
-  auto& records = *as_scope(self)->records;
+  if (!as_scope(self)->records) as_scope(self)->records = new std::vector<Record>;
+  auto& records = records_of(self);
   records.reserve(records.size() + 1);
   PyObject* before = applied_all(changes);
   if (!before) {
@@ -182,7 +211,7 @@ bool enter(PyObject* self) {
 
 // Leaves what was entered last in this thread; where nothing was, in any.
 bool leave(PyObject* self) {
-  auto& records = *as_scope(self)->records;
+  auto& records = records_of(self);
   if (records.empty()) {
     PyErr_Format(PyExc_RuntimeError, "%s was left, but not entered", Py_TYPE(self)->tp_name);
     return false;
@@ -204,9 +233,7 @@ bool leave(PyObject* self) {
 // ---- Scope ---------------------------------------------------------------------------------------
 
 PyObject* new_scope(PyTypeObject* type, PyObject*, PyObject*) {
-  PyObject* self = type->tp_alloc(type, 0);
-  if (self) as_scope(self)->records = new std::vector<Record>;
-  return self;
+  return type->tp_alloc(type, 0);
 }
 
 // Scope(*changes): a subclass that says its own takes any arguments.
@@ -218,7 +245,7 @@ int init_scope(PyObject* self, PyObject* args, PyObject*) {
 int visit_scope(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(as_scope(self)->changes);
-  for (const Record& each : *as_scope(self)->records) {
+  for (const Record& each : records_of(self)) {
     Py_VISIT(each.changes);
     Py_VISIT(each.before);
   }
@@ -227,6 +254,7 @@ int visit_scope(PyObject* self, visitproc visit, void* arg) {
 
 int clear_scope(PyObject* self) {
   Py_CLEAR(as_scope(self)->changes);
+  if (!as_scope(self)->records) return 0;
   const auto records = std::exchange(*as_scope(self)->records, {});
   for (const Record& each : records) {
     Py_DECREF(each.changes);
@@ -260,7 +288,7 @@ PyObject* scope_exit(PyObject* self, PyObject* const*, Py_ssize_t) {
 
 // What the first change found, where the scope was entered last; None: nowhere.
 PyObject* scope_prev(PyObject* self, void*) {
-  const auto& records = *as_scope(self)->records;
+  const auto& records = records_of(self);
   PyObject* before = records.empty() ? nullptr : records.back().before;
   return Py_NewRef(before && PyTuple_GET_SIZE(before) ? PyTuple_GET_ITEM(before, 0) : Py_None);
 }
@@ -345,14 +373,14 @@ int set_when_made(PyObject* self, PyObject* args, PyObject* names) {
 
 // The record of what was found when it was made stays: it may be entered again.
 Record* made_record(PyObject* self) {
-  auto& records = *as_scope(self)->records;
+  auto& records = records_of(self);
   if (records.empty()) PyErr_SetString(PyExc_RuntimeError, "nothing was set");
   return records.empty() ? nullptr : &records.front();
 }
 
 PyObject* made_enter(PyObject* self, PyObject*) {
   const Record* record = made_record(self);
-  PyObject* before = record ? applied_all(record->changes) : nullptr;
+  PyObject* before = record ? applied_all(record->changes, as_scope(self)->fresh) : nullptr;
   if (!before) return nullptr;
   Py_DECREF(before);
   as_scope(self)->fresh = false;
@@ -379,6 +407,11 @@ PyObject* made_call(PyObject* self, PyObject* args, PyObject* names) {
   return result;
 }
 
+PyObject* made_fresh(PyObject* self, void*) { return PyBool_FromLong(as_scope(self)->fresh); }
+
+PyGetSetDef made_properties[] = {
+    {"fresh", made_fresh, nullptr, "Whether it has been neither entered nor left.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef made_methods[] = {
     {"__enter__", made_enter, METH_NOARGS, "Sets it again."},
     {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(made_exit)),
@@ -389,6 +422,7 @@ PyType_Slot made_slots[] = {
     {Py_tp_init, reinterpret_cast<void*>(set_when_made)},
     {Py_tp_call, reinterpret_cast<void*>(made_call)},
     {Py_tp_methods, made_methods},
+    {Py_tp_getset, made_properties},
     {0, nullptr}};
 PyType_Spec made_spec = {"tritorch._C.ScopeWhenMade", 0, 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, made_slots};
@@ -407,12 +441,12 @@ PyObject* call_guarded(PyObject* self, PyObject* const* args, size_t flags, PyOb
   Guarded* guarded = as_guarded(self);
   const Py_ssize_t n = PyVectorcall_NARGS(flags);
   PyObject* scope = n > 0 && is_scope(args[0]) ? args[0] : nullptr;
-  const size_t before = scope ? as_scope(scope)->records->size() : 0;
+  const size_t before = scope ? records_of(scope).size() : 0;
   PyObject* result = PyObject_Vectorcall(guarded->function, args, flags, names);
   if (result || !scope) return result;
   const size_t kept = before - (guarded->name == exit_name && before > 0 ? 1 : 0);
   Held error;
-  while (as_scope(scope)->records->size() > kept) {
+  while (records_of(scope).size() > kept) {
     leave(scope);
     error.keep();
   }
@@ -494,7 +528,41 @@ PyObject* set_collecting(PyObject*, PyObject* on) {
   return PyBool_FromLong(truth ? PyGC_Enable() : PyGC_Disable());
 }
 
+// What is told of every operator makes the class Tensor watched: Note [Watching] in
+// tritorch/core/dispatching.py.
+PyObject *watching, *watched, *watched_name, *watched_value;
+
+// set_watched(watching, cls, name, value): while the list has items, the class has that attribute.
+PyObject* set_watched(PyObject*, PyObject* args) {
+  PyObject *list, *cls, *name, *value;
+  if (!PyArg_ParseTuple(args, "O!OUO", &PyList_Type, &list, &cls, &name, &value)) return nullptr;
+  Py_XSETREF(watching, Py_NewRef(list));
+  Py_XSETREF(watched, Py_NewRef(cls));
+  Py_XSETREF(watched_name, Py_NewRef(name));
+  Py_XSETREF(watched_value, Py_NewRef(value));
+  Py_RETURN_NONE;
+}
+
+// watch(1) -> -1, watch(-1) -> 1
+PyObject* watch(PyObject*, PyObject* by) {
+  const long more = PyLong_AsLong(by);
+  if (more == -1 && PyErr_Occurred()) return nullptr;
+  const Py_ssize_t n = PyList_GET_SIZE(watching);
+  if (more > 0) {
+    if (PyObject_SetAttr(watched, watched_name, watched_value) < 0 ||
+        PyList_Append(watching, Py_None) < 0)
+      return nullptr;
+  } else {
+    if (PyList_SetSlice(watching, n - 1, n, nullptr) < 0 ||
+        (n == 1 && PyObject_DelAttr(watched, watched_name) < 0))
+      return nullptr;
+  }
+  return PyLong_FromLong(-more);
+}
+
 PyMethodDef functions[] = {
+    {"set_watched", set_watched, METH_VARARGS, "The attribute by which a class is watched."},
+    {"watch", watch, METH_O, "One watches more, or one less; returns what takes it back."},
     {"set_collecting", set_collecting, METH_O, "Whether garbage is collected; returns what it was."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import os
+import pickle
 import random
 import time
 import traceback
@@ -21,7 +24,11 @@ class Verdict:
     program: str
     places: int = 0  # at which it can be interrupted
     interrupts: int = 0
-    failures: list[tuple[int, str]] = field(default_factory=list)  # where, and what was wrong
+    failures: list[tuple[Any, str]] = field(default_factory=list)  # where, and what was wrong
+
+
+def _named(error: BaseException) -> str:
+    return "".join(traceback.format_exception_only(type(error), error)).strip()
 
 
 def _wrong(run: Callable[[], Any], expected: Any) -> str | None:
@@ -29,9 +36,7 @@ def _wrong(run: Callable[[], Any], expected: Any) -> str | None:
     try:
         result = run()
     except Exception as error:
-        return "later runs raise: " + "".join(
-            traceback.format_exception_only(type(error), error)
-        ).strip()
+        return "later runs raise " + _named(error)
     return None if result == expected else "later runs give other numbers"
 
 
@@ -39,6 +44,68 @@ def _chosen(places: int, most: int | None, seed: int) -> Iterable[int]:
     if most is None or places <= most:
         return range(places)
     return sorted(random.Random(seed).sample(range(places), most))
+
+
+def _forked(work: Callable[[], Any]) -> Any:
+    """The result of work in a forked child, so that what it leaves is gone with it."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with os.fdopen(theirs, "wb") as file:
+                pickle.dump(work(), file)
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as file:
+        data = file.read()
+    os.waitpid(child, 0)
+    return pickle.loads(data) if data else (0, None, "the process died")
+
+
+def _interrupted(
+    run: Callable[[], Any], call: Callable[[Callable[[], Any]], Any], expected: Any, before: Any,
+    snapshot: Callable[[], Any],
+) -> tuple[bool, str]:  # fmt: skip
+    """Whether an interrupt came through, and what was wrong afterwards."""
+    wrong = []
+    interrupted = True
+    try:
+        interrupted, result = call(run)
+        if not interrupted and result != expected:
+            wrong.append("the interrupt was swallowed, and the numbers are others")
+    except Exception as error:
+        wrong.append("it raised " + _named(error))
+    wrong += state.differences(before, snapshot())
+    for _ in range(2):
+        later = _wrong(run, expected)
+        if later and later not in wrong:
+            wrong.append(later)
+    return interrupted, "; ".join(wrong)
+
+
+def _judged(
+    verdict: Verdict, places: Iterable[Any], snapshot: Callable[[], Any],
+    one: Callable[[Any, Any], tuple[bool, str]],
+) -> None:  # fmt: skip
+    """Judges places in children: a new one after each failure."""
+    remaining = list(places)
+
+    def until_failure() -> tuple[int, int, str | None]:
+        interrupts, before = 0, snapshot()
+        for i, place in enumerate(remaining):
+            interrupted, wrong = one(place, before)
+            interrupts += interrupted
+            if wrong:
+                return i, interrupts, wrong
+        return len(remaining), interrupts, None
+
+    while remaining:
+        i, interrupts, wrong = _forked(until_failure)
+        verdict.interrupts += interrupts or 0
+        if wrong is not None:
+            verdict.failures.append((remaining[i], wrong))
+        remaining = remaining[i + 1 :]
 
 
 def judge(name: str, most: int | None = None, cold: bool = False, seed: int = 0) -> Verdict:
@@ -50,28 +117,16 @@ def judge(name: str, most: int | None = None, cold: bool = False, seed: int = 0)
     if run() != expected:
         raise AssertionError(f"{name} does not repeat itself")
     gc.collect()
-    if cold:
-        places = points.count(build())
-    else:
-        places = points.count(run)
+    places = points.count(build() if cold else run)
     verdict = Verdict(name + (" (cold)" if cold else ""), places)
-    before = snapshot()
-    for place in _chosen(places, most, seed):
-        if cold:
-            run = build()
-        interrupted, result = points.interrupt(run, place)
-        verdict.interrupts += interrupted
-        after = snapshot()
-        wrong = state.differences(before, after)
-        if not interrupted and result != expected:
-            wrong.append("the interrupt was swallowed, and the numbers are others")
-        for _ in range(2):
-            later = _wrong(run, expected)
-            if later and later not in wrong:
-                wrong.append(later)
-        if wrong:
-            verdict.failures.append((place, "; ".join(wrong)))
-            before = snapshot()
+
+    def one(place: int, before: Any) -> tuple[bool, str]:
+        return _interrupted(
+            build() if cold else run,
+            functools.partial(points.interrupt, place=place), expected, before, snapshot,
+        )  # fmt: skip
+
+    _judged(verdict, _chosen(places, most, seed), snapshot, one)
     return verdict
 
 
@@ -85,16 +140,11 @@ def judge_timed(name: str, times: int, seed: int = 0) -> Verdict:
     lasts = time.perf_counter() - began
     verdict = Verdict(f"{name} (timed)")
     drawn = random.Random(seed)
-    for time_of in range(times):
-        before = snapshot()
-        interrupted, result = points.interrupt_in(run, drawn.uniform(1e-6, lasts))
-        verdict.interrupts += interrupted
-        wrong = state.differences(before, snapshot())
-        if not interrupted and result != expected:
-            wrong.append("the interrupt was swallowed, and the numbers are others")
-        later = _wrong(run, expected)
-        if later:
-            wrong.append(later)
-        if wrong:
-            verdict.failures.append((time_of, "; ".join(wrong)))
+
+    def one(seconds: float, before: Any) -> tuple[bool, str]:
+        return _interrupted(
+            run, functools.partial(points.interrupt_in, seconds=seconds), expected, before, snapshot
+        )
+
+    _judged(verdict, [drawn.uniform(1e-6, lasts) for _ in range(times)], snapshot, one)
     return verdict

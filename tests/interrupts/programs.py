@@ -131,6 +131,7 @@ def modes() -> Callable[[], Any]:
             yield (weight * i).sum()
 
     def run() -> Any:
+        weight.grad = None
         found = [decorated().tolist()]
         with tritorch.no_grad():
             found += [each.item() for each in generator()]
@@ -148,7 +149,6 @@ def modes() -> Callable[[], Any]:
             (weight * x).sum().backward()
         with tritorch.autograd.set_multithreading_enabled(False):
             found.append(weight.grad.tolist())
-        weight.grad = None
         with tritorch.random.fork_rng():
             tritorch.manual_seed(3)
             found.append(tritorch.rand(2).tolist())
@@ -208,7 +208,6 @@ def overriding() -> Callable[[], Any]:
 
 @program
 def saving_and_hooks() -> Callable[[], Any]:
-    x = tritorch.arange(4.0).requires_grad_(True)
 
     class Square(tritorch.autograd.Function):
         @staticmethod
@@ -222,7 +221,7 @@ def saving_and_hooks() -> Callable[[], Any]:
             return grad * 2 * value
 
     def run() -> Any:
-        x.grad = None
+        x = tritorch.arange(4.0).requires_grad_(True)
         with tritorch.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(), tritorch.from_numpy):
             y = (x.exp() * x).sum()
         y.backward()
@@ -287,6 +286,7 @@ def devices() -> Callable[[], Any]:
     side = tritorch.cuda.Stream()
 
     def run() -> Any:
+        side.wait_stream(tritorch.cuda.current_stream())
         with tritorch.cuda.stream(side):
             y = x * 2
         with side:

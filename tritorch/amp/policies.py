@@ -16,7 +16,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.amp.state import state
-from tritorch.core import gates
+from tritorch.core import gates, scopes
 from tritorch.core.dtype import bfloat16, dtype as Dtype, float16, float32
 from tritorch.core.published import AUTOCAST
 from tritorch.core.tensor import Tensor
@@ -176,11 +176,8 @@ class Policy:
         how = self.by_device[device] if state.enabled[device] else None
         if how is None:
             return function(*args, **kwargs)
-        before = _C.set_autocast(False)
-        try:
+        with scopes.Scope((_C.set_autocast, False)):
             return how(function, args, kwargs, device)
-        finally:
-            _C.set_autocast(before)
 
 
 def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tritorch.core.promotion import scalar_name
+from tritorch.core.scopes import Scope
 from tritorch.core.sparse import BLOCKED, BY_ROW
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
@@ -22,7 +23,7 @@ class _State(threading.local):
 _state = carried(_State())
 
 
-class check_sparse_tensor_invariants:
+class check_sparse_tensor_invariants(Scope):
     """Whether constructors of sparse tensors look at all indices; off unless switched on.
 
     A context manager, a decorator, and three static methods: is_enabled, enable, disable.
@@ -47,17 +48,13 @@ class check_sparse_tensor_invariants:
         """Stops checking invariants."""
         _state.enabled = False
 
-    def __enter__(self) -> None:
+    def changes(self) -> Any:
         if self.saved_state is not None:
             raise RuntimeError(
                 "This context manager instance is already activated. Use a different context "
                 "manager instance for context nesting."
             )
-        self.saved_state, _state.enabled = _state.enabled, self.state
-
-    def __exit__(self, *exception: Any) -> None:
-        assert self.saved_state is not None
-        _state.enabled, self.saved_state = self.saved_state, None
+        return (self, "saved_state", _state.enabled), (_state, "enabled", self.state)
 
     def __call__(self, mth: Any) -> Any:
         @functools.wraps(mth)
