@@ -44,7 +44,7 @@ struct Scope {
 };
 
 PyTypeObject *scope_type, *guarded_type;
-PyObject *missing, *changes_name, *decorate_name, *enter_name, *exit_name;
+PyObject *missing, *changes_name, *decorate_name, *decorates_name, *enter_name, *exit_name;
 
 Scope* as_scope(PyObject* object) { return reinterpret_cast<Scope*>(object); }
 bool is_scope(PyObject* object) { return PyObject_TypeCheck(object, scope_type); }
@@ -232,8 +232,30 @@ bool leave(PyObject* self) {
 
 // ---- Scope ---------------------------------------------------------------------------------------
 
-PyObject* new_scope(PyTypeObject* type, PyObject*, PyObject*) {
-  return type->tp_alloc(type, 0);
+// A class with `decorates` also decorates a function without parentheses: `@no_grad`.
+PyObject* decorated(PyObject* self, PyObject* args, PyObject* names) {
+  const Py_ssize_t given = names ? PyDict_GET_SIZE(names) : 0;
+  PyObject *first = nullptr, *name;
+  if (Py_ssize_t at = 0; PyTuple_GET_SIZE(args) == 1 && given == 0)
+    first = PyTuple_GET_ITEM(args, 0);
+  else if (PyTuple_GET_SIZE(args) == 0 && given == 1)
+    PyDict_Next(names, &at, &name, &first);
+  if (!first || PyBool_Check(first) || !PyCallable_Check(first)) return self;
+  PyObject* decorate = PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(self)), decorates_name);
+  if (!decorate && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Clear();
+    return self;
+  }
+  PyObject* function =
+      decorate ? PyObject_CallFunctionObjArgs(decorate, self, first, nullptr) : nullptr;
+  Py_XDECREF(decorate);
+  Py_DECREF(self);
+  return function;
+}
+
+PyObject* new_scope(PyTypeObject* type, PyObject* args, PyObject* names) {
+  PyObject* self = type->tp_alloc(type, 0);
+  return self && (names || PyTuple_GET_SIZE(args)) ? decorated(self, args, names) : self;
 }
 
 // Scope(*changes): a subclass that says its own takes any arguments.
@@ -582,9 +604,10 @@ bool add_scope_types(PyObject* module) {
   missing = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
   changes_name = PyUnicode_InternFromString("changes");
   decorate_name = PyUnicode_InternFromString("decorate");
+  decorates_name = PyUnicode_InternFromString("decorates");
   enter_name = PyUnicode_InternFromString("__enter__");
   exit_name = PyUnicode_InternFromString("__exit__");
-  if (!missing || !changes_name || !decorate_name || !enter_name || !exit_name) return false;
+  if (!missing || !changes_name || !decorate_name || !decorates_name || !enter_name || !exit_name) return false;
   scope_type = added(module, &scope_spec, nullptr);
   return scope_type && added(module, &mode_spec, scope_type) &&
          added(module, &made_spec, scope_type) &&

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tritorch import _C
+
 from tests.interrupts import points, state
 from tests.interrupts.programs import PROGRAMS
 
@@ -101,7 +103,8 @@ def _judged(
         return len(remaining), interrupts, None
 
     while remaining:
-        i, interrupts, wrong = _forked(until_failure)
+        # (a forked child cannot use CUDA if its parent did)
+        i, interrupts, wrong = until_failure() if _C.driver_loaded() else _forked(until_failure)
         verdict.interrupts += interrupts or 0
         if wrong is not None:
             verdict.failures.append((remaining[i], wrong))

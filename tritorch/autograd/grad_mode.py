@@ -85,33 +85,35 @@ def _wrap_generator(mode: Any, function: Callable[..., Any]) -> Any:
     return wrapper
 
 
+_GRAD = {on: ((_C.set_grad_enabled, on),) for on in (False, True)}
+_OF_FUNCTION = inspect.signature(lambda orig_func=None: None)
+_INFERENCE = ((_C.set_inference_mode, True), (_C.set_grad_enabled, False))
+
+
 class no_grad(_Mode):
     """Within, nothing is recorded."""
 
-    changes = ((_C.set_grad_enabled, False),)
-
-    def __new__(cls, orig_func: Any = None) -> Any:
-        self = Scope.__new__(cls)
-        return self if orig_func is None else _decorated(self, orig_func)
+    changes = _GRAD[False]
+    decorates = _decorated
+    __signature__ = _OF_FUNCTION
 
 
 class enable_grad(_Mode):
     """Within, calls are recorded, also inside no_grad."""
 
-    changes = ((_C.set_grad_enabled, True),)
-
-    def __new__(cls, orig_func: Any = None) -> Any:
-        self = Scope.__new__(cls)
-        return self if orig_func is None else _decorated(self, orig_func)
+    changes = _GRAD[True]
+    decorates = _decorated
+    __signature__ = _OF_FUNCTION
 
 
 class set_grad_enabled(_ModeWhenMade):
     """Turns recording on or off, as a call or as a context."""
 
     def changes(self, mode: bool) -> Any:
-        require_bool("set_grad_enabled", "enabled", mode, 1)
+        if type(mode) is not bool:
+            require_bool("set_grad_enabled", "enabled", mode, 1)
         self.mode = mode
-        return ((_C.set_grad_enabled, mode),)
+        return _GRAD[mode]
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"
@@ -120,20 +122,19 @@ class set_grad_enabled(_ModeWhenMade):
 class inference_mode(_Mode):
     """no_grad, and tensors made within can never be recorded."""
 
-    def __new__(cls, mode: Any = True) -> Any:
-        self = Scope.__new__(cls)
-        if callable(mode) and not isinstance(mode, bool):
-            self.mode = True
-            return _decorated(self, mode)
-        return self
+    mode = True
+    decorates = _decorated
 
     def __init__(self, mode: bool = True) -> None:
-        self.mode = mode
+        if mode is True:
+            self.changes = _INFERENCE
+        else:
+            self.mode = mode
 
     def clone(self) -> inference_mode:
         return type(self)(self.mode)
 
-    def changes(self) -> Any:
+    def changes(self) -> Any:  # of another mode than True
         return (
             (_C.set_inference_mode, self.mode),
             (_C.set_grad_enabled, not self.mode and _C.is_grad_enabled()),

@@ -8,6 +8,7 @@ would be a `contextlib.contextmanager` gives a Scope of its changes instead.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,7 +17,17 @@ from tritorch import _C
 
 Scope = _C.Scope
 ScopeItself = _C.ScopeItself
-ScopeWhenMade = _C.ScopeWhenMade
+
+
+class ScopeWhenMade(_C.ScopeWhenMade):
+    """A Scope that sets when it is made, a call or a context: it takes what `changes` does."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "changes" in vars(cls):
+            own, *parameters = inspect.signature(cls.changes).parameters.values()
+            cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+
 
 unrecorded = Scope((_C.set_grad_enabled, False))  # no gradients are recorded
 recorded = Scope((_C.set_grad_enabled, True))
