@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch._subclasses import FakeTensor, FakeTensorMode
 from tritorch.core.device import pretending
-from tritorch.core.scopes import Giving, Scope
+from tritorch.core.scopes import Giving, Scope, scoped
 from tritorch.utils import _pytree as pytree
 
 __all__ = [
@@ -77,6 +77,7 @@ class TracingContext:
         return found
 
 
+@scoped
 def tracing(context: TracingContext | None) -> Scope:
     """Inside, a trace runs."""
     return Giving(context, (_contexts, "current", context))

@@ -10,11 +10,12 @@ from tritorch.core.printing import (
     get_printoptions,
     set_printoptions,
 )
-from tritorch.core.scopes import Scope
+from tritorch.core.scopes import Scope, scoped
 
 __all__ = ["PRINT_OPTS", "get_printoptions", "printoptions", "set_printoptions"]
 
 
+@scoped
 def printoptions(**kwargs: Any) -> Scope:
     """Within it tensors are printed in another way."""
     back = partial(set_printoptions, **get_printoptions())

@@ -6,11 +6,10 @@ A class with a `__torch_function__` class method is asked whenever an object of 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from tritorch import _C
@@ -131,21 +130,15 @@ def _pop_mode() -> Any:
     return gates.pop_mode()
 
 
-@contextlib.contextmanager
-def _pop_mode_temporarily() -> Iterator[Any]:
+def _pop_mode_temporarily() -> Scope:
     """Inside, the last mode is not asked."""
-    mode = _pop_mode()
-    try:
-        yield mode
-    finally:
-        _push_mode(mode)
+    *rest, mode = gates.modes.stack
+    return scopes.Giving(mode, *gates.stack_changes(rest))
 
 
-@contextlib.contextmanager
-def _enable_torch_function() -> Iterator[None]:
+def _enable_torch_function() -> Scope:
     """Inside, subclasses are asked, whatever is around."""
-    with scopes.overriding:
-        yield
+    return scopes.overriding
 
 
 def _get_overloaded_args(

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tritorch import _C
-
 from tests.interrupts import points, state
 from tests.interrupts.programs import PROGRAMS
+from tritorch import _C
 
 
 @dataclass

@@ -42,14 +42,42 @@ def _objects() -> Any:
                     yield f"{name}.{key}", fields
 
 
-def snapshot() -> dict[str, Any]:
-    """The state of this thread and of the process, by name."""
-    found = {
-        f"{owner}.{key}": shown
-        for owner, fields in _objects()
-        for key, value in list(fields.items())
-        if not key.startswith("__") and (shown := _shown(value)) is not None
-    }
+class _Fields:
+    """The fields of an object that say something of a state, read again only where they may be
+    others: a constant is the same object, and who has as many names as before has the same."""
+
+    def __init__(self, owner: str, fields: dict[str, Any]) -> None:
+        self.owner, self.fields = owner, fields
+        self.size = -1
+        self.kept: list[tuple[str, str, Any, Any]] = []  # name, full name, value, as it is shown
+
+    def read(self, found: dict[str, Any]) -> None:
+        """Adds them, by their full names."""
+        fields = self.fields
+        if len(fields) != self.size:
+            self.size = len(fields)
+            self.kept = [
+                (key, f"{self.owner}.{key}", value, shown)
+                for key, value in list(fields.items())
+                if not key.startswith("__") and (shown := _shown(value)) is not None
+            ]
+        for key, name, value, shown in self.kept:
+            now = fields.get(key)
+            same = now is value and isinstance(value, _PLAIN)
+            found[name] = shown if same else _shown(now)
+
+
+_known: dict[int, _Fields] = {}
+
+
+def snapshot(anew: bool = False) -> dict[str, Any]:
+    """The state of this thread and of the process, by name; anew: also of modules that are new."""
+    if anew or not _known:
+        for owner, fields in _objects():
+            _known.setdefault(id(fields), _Fields(owner, fields))
+    found: dict[str, Any] = {}
+    for each in _known.values():
+        each.read(found)
     for flag in thread_state._FLAGS:
         found[f"_C.{flag.__name__}"] = thread_state._read(flag)
     found["region"] = repr(_C.current_region())
@@ -67,11 +95,11 @@ def snapshot() -> dict[str, Any]:
 
 def steady(run: Callable[[], Any]) -> Callable[[], dict[str, Any]]:
     """A snapshot without what changes in runs that nothing interrupts (counts, caches, seeds)."""
-    before = snapshot()
+    before = snapshot(anew=True)
     varying = set()
     for _ in range(2):
         run()
-        after = snapshot()
+        after = snapshot(anew=True)
         varying |= {key for key in {*before, *after} if before.get(key) != after.get(key)}
         before = after
     return lambda: {key: value for key, value in snapshot().items() if key not in varying}

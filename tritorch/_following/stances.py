@@ -125,7 +125,7 @@ def _limit(options: Any) -> float:
 
     if options.recompile_limit is not None:
         return options.recompile_limit
-    default = config._default["recompile_limit"]
+    default = vars(config)["_default"]["recompile_limit"]
     if options.backend is None and config.recompile_limit == default:
         return float("inf")
     return config.recompile_limit

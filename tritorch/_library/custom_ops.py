@@ -9,7 +9,7 @@ from typing import Any
 from tritorch._library import operators
 from tritorch._library.infer_schema import infer_schema
 from tritorch._library.utils import has_kwarg_only_tensors, program_source
-from tritorch.core.scopes import Scope
+from tritorch.core.scopes import Scope, scoped
 from tritorch.ops.record.overloads import OpOverload
 from tritorch.schema.parser import parse_schema
 from tritorch.schema.tags import Tag
@@ -109,6 +109,7 @@ class CustomOpDef:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._opoverload(*args, **kwargs)
 
+    @scoped
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Scope:
         """Inside, what was registered for a kind of device computes, or the first function."""
         others = self._disabled_kernel - {device_type}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from tritorch.core.meta import DynamicOutputShapeException
-from tritorch.core.scopes import Scope
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.symbolic import INF, ShapeEnv, SymInt
 from tritorch.core.thread_state import carried
 
@@ -59,6 +59,7 @@ class _Now(threading.local):
 _now = carried(_Now())
 
 
+@scoped
 def set_ctx_getter(ctx_getter: Callable[[], Any]) -> Scope:
     """Inside, `get_ctx()` gives what a function gives."""
     return Scope((_now, "getter", ctx_getter))

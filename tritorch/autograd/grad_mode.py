@@ -127,7 +127,7 @@ class inference_mode(_Mode):
 
     def __init__(self, mode: bool = True) -> None:
         if mode is True:
-            self.changes = _INFERENCE
+            vars(self)["changes"] = _INFERENCE
         else:
             self.mode = mode
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from tritorch.autograd.saved import saved_tensors_hooks
 from tritorch.core import arrays, scopes
-from tritorch.core.scopes import Giving
+from tritorch.core.scopes import Giving, scoped
 from tritorch.core.tensor import Tensor
 
 _OUTSIDE = (
@@ -70,6 +70,7 @@ class _Saved:
                     self.cloned[handle] = self.original.pop(handle).clone()
 
 
+@scoped
 def allow_mutation_on_saved_tensors() -> Giving:
     """Within, writing a tensor that a gradient needs makes a copy for it first; backward passes
     run within too."""

@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core.scopes import Scope, set_back, sets
+from tritorch.core.scopes import Scope, scoped, set_back, sets
 
 
 class _Freedom:
@@ -95,6 +95,7 @@ def exchange(owner: Any, values: dict[str, Any]) -> dict[str, Any]:
     return before
 
 
+@scoped
 def within(owner: Any, values: dict[str, Any]) -> Scope:
     """Sets those that are not None, and sets them back."""
     before = {name: getattr(owner, name) for name in values}

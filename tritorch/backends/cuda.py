@@ -11,7 +11,7 @@ from tritorch.backends._plans import cufft_plan_cache, cuFFTPlanCache, cuFFTPlan
 from tritorch.backends._precision import Precision
 from tritorch.core import precision
 from tritorch.core.deprecation import deprecated
-from tritorch.core.scopes import Scope
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.ops import attention
 
@@ -242,5 +242,6 @@ def sdp_kernel(
     return _only((enable_math, enable_flash, enable_mem_efficient, enable_cudnn))
 
 
+@scoped
 def _only(wanted: tuple[bool, ...]) -> Scope:
     return attention.allowing(tuple(number for number in range(4) if wanted[number]), False)

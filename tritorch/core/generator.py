@@ -11,7 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import locks
 from tritorch.core.device import device as Device
-from tritorch.core.scopes import Scope, set_back, unchanged
+from tritorch.core.scopes import Scope, scoped, set_back, unchanged
 
 DEFAULT_SEED = 67280421310721  # PyTorch's
 
@@ -241,6 +241,7 @@ def set_rng_state(new_state: Any) -> None:
     default_generator.set_state(new_state)
 
 
+@scoped
 def fork_rng(
     devices: Iterable[Any] | None = None,
     enabled: bool = True,

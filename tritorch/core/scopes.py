@@ -25,7 +25,7 @@ class ScopeWhenMade(_C.ScopeWhenMade):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "changes" in vars(cls):
-            own, *parameters = inspect.signature(cls.changes).parameters.values()
+            _, *parameters = inspect.signature(cls.changes).parameters.values()
             cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
 
 
@@ -61,6 +61,36 @@ def set_back(function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
 def sets(function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     """The change that function(*args) makes, and one before it takes back."""
     return partial(function, *args), None, None
+
+
+class _Made(Scope):
+    """What a function of `scoped` gives: its scope is made when this is entered."""
+
+    def __init__(self, make: Callable[[], Scope]) -> None:
+        self._make, self._value = make, None
+
+    def changes(self) -> Any:
+        scope = self._make()
+        self._value = getattr(scope, "value", None)
+        return (scope,)
+
+    def __enter__(self) -> Any:
+        super().__enter__()
+        return self._value
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return inside(_Made(self._make))(function)
+
+
+def scoped(function: Callable[..., Scope]) -> Callable[..., Any]:
+    """A function that makes a Scope, as `contextlib.contextmanager` has it: it runs when the
+    context is entered, and the context is a decorator, too."""
+
+    @functools.wraps(function)
+    def made(*args: Any, **kwargs: Any) -> _Made:
+        return _Made(partial(function, *args, **kwargs))
+
+    return made
 
 
 def inside(scope: Scope) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -151,14 +151,16 @@ class graph(Scope):
         super().__enter__()
         self.cuda_graph.capture_begin(self.pool, self.capture_error_mode)
 
-    def __exit__(self, kind: Any = None, value: Any = None, traceback: Any = None) -> None:
+    def __exit__(self, *exception: object) -> None:
         try:
             self.cuda_graph.capture_end()
         except Exception:
-            if kind is None:  # the body's own error says more than that its capture failed
+            if (
+                not exception or exception[0] is None
+            ):  # the body's own error says more than that its capture failed
                 raise
         finally:
-            super().__exit__(kind, value, traceback)
+            super().__exit__(*exception)
 
 
 def is_current_stream_capturing() -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch.core import dispatching
-from tritorch.core.scopes import Giving, ScopeItself
+from tritorch.core.scopes import Giving, ScopeItself, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.overloads import bind
 from tritorch.schema.signature import FunctionSchema
@@ -106,10 +106,12 @@ def _pop_mode(k: Any = None) -> Any:
     return dispatching.leave()
 
 
+@scoped
 def _pop_mode_temporarily(k: Any = None) -> Giving:
     return Giving(dispatching.entered.modes[-1], dispatching.without_modes(1))
 
 
+@scoped
 def _disable_current_modes() -> Giving:
     """No mode is entered inside."""
     return Giving(dispatching.entered.modes, dispatching.without_modes())

@@ -23,7 +23,7 @@ from tritorch.autograd.function import Function
 from tritorch.autograd.graph import SAVED_INFERENCE, modified
 from tritorch.core.device import device as Device
 from tritorch.core.generator import cuda_generator, default_generator
-from tritorch.core.scopes import Giving, Scope, ScopeItself, set_back, sets
+from tritorch.core.scopes import Giving, Scope, ScopeItself, scoped, set_back, sets
 from tritorch.core.tensor import Tensor
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils.selective import (
@@ -303,12 +303,14 @@ class _Frame:
 _early_stop, _debug = True, None
 
 
+@scoped
 def set_checkpoint_early_stop(enable: bool) -> Scope:
     """Within it, whether checkpointed calls stop to compute again once all is there that the
     backward pass needs."""
     return Scope((sys.modules[__name__], "_early_stop", enable))
 
 
+@scoped
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Scope:
     """Within it, `debug` of checkpointed calls, whatever they were given; None: as given."""
     return Scope((sys.modules[__name__], "_debug", enabled))

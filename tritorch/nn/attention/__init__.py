@@ -7,7 +7,7 @@ import enum
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tritorch.core.scopes import Scope
+from tritorch.core.scopes import Scope, scoped
 from tritorch.ops import attention as _attention
 
 __all__ = [
@@ -41,6 +41,7 @@ def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
     return [SDPBackend(number) for number in _attention.allowed()]
 
 
+@scoped
 def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Scope:
     """Within it, attention uses one of these; the first that can, if they are in order."""
     if not isinstance(backends, (list, SDPBackend)):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.autograd import no_grad
-from tritorch.core.scopes import Scope
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.container import ModuleDict, ModuleList
 from tritorch.nn.modules.module import Module
@@ -26,6 +26,7 @@ _depth = 0  # how many `cached` are entered
 _cache: dict[tuple[int, str], Any] = {}
 
 
+@scoped
 def cached() -> Scope:
     """Within it, each parametrized tensor is computed once."""
     here = sys.modules[__name__]

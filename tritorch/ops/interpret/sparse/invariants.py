@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.promotion import scalar_name
@@ -65,11 +64,9 @@ class check_sparse_tensor_invariants(Scope):
         return checked
 
 
-@contextlib.contextmanager
-def unchecked() -> Iterator[None]:
+def unchecked() -> Scope:
     """Within, invariants are not looked at: for tensors made of others."""
-    with check_sparse_tensor_invariants(False):
-        yield
+    return check_sparse_tensor_invariants(False)
 
 
 # ---- COO -----------------------------------------------------------------------------------------
