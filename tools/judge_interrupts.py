@@ -3,8 +3,9 @@
     python tools/judge_interrupts.py [PROGRAM ...] [--most N] [--cold N] [--timed N] [--seed N]
 
 Each interrupt must leave all that is set as it was, and later runs must give the same numbers.
---most: how many places of each program (all by default); --cold: how many of its first run, in which
-compiled programs are made; --timed: how many by a timer.  The exit status says whether all passed.
+--most: how many places of each program (all by default); --cold: how many of its first run, in
+which compiled programs are made; --timed: how many by a timer.  The exit status says whether all
+passed.
 """
 
 from __future__ import annotations

@@ -586,6 +586,7 @@ class Region:
         self, gate: Any, args: tuple[Any, ...], names: tuple[str, ...] | None, call: Any,
         result: Any, writes: tuple[Any, ...], opened: tuple[Any, ...] | None, /,
     ) -> bool: ...  # fmt: skip
+    def forget(self, call: Any, /) -> None: ...
     def add_barrier(self, gate: Any, call: Any, /) -> bool: ...
 
 class Entry:

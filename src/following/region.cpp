@@ -413,6 +413,7 @@ PyMethodDef region_methods[] = {{"enter", region_enter, METH_NOARGS, nullptr},
                                 {"needs_grad", region_needs_grad, METH_O, nullptr},
                                 {"is_leaf", region_is_leaf, METH_O, nullptr},
                                 {"add", add_step, METH_VARARGS, nullptr},
+                                {"forget", forget_step, METH_O, nullptr},
                                 {"add_barrier", TRITORCH_FASTCALL(add_barrier), nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 PyMemberDef region_members[] = {

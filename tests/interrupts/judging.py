@@ -29,7 +29,9 @@ class Verdict:
 
 
 def _named(error: BaseException) -> str:
-    return "".join(traceback.format_exception_only(type(error), error)).strip()
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = "".join(traceback.format_exception_only(type(error), error)).strip()
+    return f"{text} (in {place.filename}:{place.lineno})"
 
 
 def _wrong(run: Callable[[], Any], expected: Any) -> str | None:
@@ -115,7 +117,7 @@ def judge(name: str, most: int | None = None, cold: bool = False, seed: int = 0)
     build = PROGRAMS[name]
     run = build()
     expected = run()
-    snapshot = state.steady(run)
+    snapshot = state.steady((lambda: build()()) if cold else run)
     if run() != expected:
         raise AssertionError(f"{name} does not repeat itself")
     gc.collect()

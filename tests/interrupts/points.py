@@ -1,9 +1,9 @@
 """Every place at which a Ctrl-C can arrive, one after the other.
 
 CPython runs signal handlers where its evaluation loop looks for them: at the entry of Python
-functions, after calls, at jumps backwards.  The handler here is made of C functions alone, so it runs
-no such place itself: at each it raises the signal anew, so that the next place calls it again, and
-at the n-th it raises KeyboardInterrupt, as the default handler does."""
+functions, after calls, at jumps backwards.  The handler here is made of C functions alone, so it
+runs no such place itself: at each it raises the signal anew, so that the next place calls it again,
+and at the n-th it raises KeyboardInterrupt, as the default handler does."""
 
 from __future__ import annotations
 

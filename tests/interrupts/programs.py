@@ -1,4 +1,4 @@
-"""Loops that are interrupted: each builds itself once, and gives the same numbers whenever it runs."""
+"""Loops that are interrupted: each is built once, and gives the same numbers whenever it runs."""
 
 from __future__ import annotations
 
@@ -114,6 +114,48 @@ def compiled_inference() -> Callable[[], Any]:
         return first.tolist(), second.tolist()
 
     return run
+
+
+@program
+def compiled_buffers() -> Callable[[], Any]:
+    """Buffers are written, and a tensor is kept, by what waits."""
+    tritorch.manual_seed(2)
+    norm = nn.BatchNorm1d(4)
+    count = tritorch.zeros(())
+    x = tritorch.randn(3, 4)
+    kept: list[Any] = []
+
+    @tritorch.compile
+    def step(value: Any) -> Any:
+        count.add_(1)
+        found = norm(value)
+        kept.append(found * 2)
+        return (found * count).square().sum()
+
+    def run() -> Any:
+        for each in kept:  # of a run before, also where that was interrupted
+            each.sum().item()
+        kept.clear()
+        with tritorch.no_grad():
+            norm.reset_running_stats()
+            count.zero_()
+        norm.zero_grad()
+        losses = [step(x), step(x + 1)]
+        losses[1].backward()
+        assert norm.weight is not None
+        return (
+            [loss.item() for loss in losses], norm.running_mean.tolist(), count.item(),
+            norm.weight.grad.tolist(), [each.tolist() for each in kept],
+        )  # fmt: skip
+
+    return run
+
+
+@program
+def compiled_by_backend() -> Callable[[], Any]:
+    training = _Training()
+    step = tritorch.compile(training.loss, backend="aot_eager")
+    return lambda: training.run(step, tritorch.optim.SGD(training.model.parameters(), lr=0.1))
 
 
 @program

@@ -53,7 +53,7 @@ def may_record(region: Any, gate: Any, place: Place | None) -> bool:
 
 def _why(region: Any, gate: Any) -> str:
     """Why a call is none of those that came here before."""
-    known = [step for step in region.here.next if not step.barrier]
+    known = [step for step in region.here.next if not step.barrier and step.call is not None]
     if not known:
         return f"{_named(gate)} is called where the function called nothing more"
     alike = [step.call for step in known if step.gate is gate]

@@ -232,8 +232,8 @@ def _close(region: Any, reason: str, place: Place | None) -> None:
     follower = region.follower
     number = len(follower.segments)
     segment = segment_of(steps, held_by(region, steps), number, reason, place)
-    steps[-1].call.segment = segment
     follower.segments.append(segment)
+    steps[-1].call.segment = segment
     for listener in listeners:
         listener.recorded(follower, segment)
     backing.recorded(region, segment, steps)
@@ -298,7 +298,11 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
             return result
         region.learns = True
         with filing:
-            added = _file(region, gate, call, given, before, result)
+            try:
+                added = _file(region, gate, call, given, before, result)
+            except BaseException:  # an interrupt, say: half of a call is not known
+                region.forget(call)
+                raise
         if added:
             return result
         call.barrier = why = _INCOMPARABLE

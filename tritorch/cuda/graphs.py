@@ -155,9 +155,8 @@ class graph(Scope):
         try:
             self.cuda_graph.capture_end()
         except Exception:
-            if (
-                not exception or exception[0] is None
-            ):  # the body's own error says more than that its capture failed
+            # The body's own error says more than that its capture failed.
+            if not exception or exception[0] is None:
                 raise
         finally:
             super().__exit__(*exception)
