@@ -101,7 +101,14 @@ PyObject* tensor_is_lazy(PyObject*, PyObject* object) {
   return PyBool_FromLong(t && is_lazy(t));
 }
 
+// is_lost(tensor): whether it waited, and what was to compute it has failed
+PyObject* tensor_is_lost(PyObject*, PyObject* object) {
+  Tensor* t = as_tensor(object);
+  return PyBool_FromLong(t && is_lost(t));
+}
+
 PyMethodDef functions[] = {
+    {"is_lost", tensor_is_lost, METH_O, "Whether what was to compute a tensor has failed."},
     {"new_trie", new_trie, METH_NOARGS, "A step before all others."},
     {"current_region", current_region, METH_NOARGS, "The one that this thread is in, or None."},
     {"settle", settle, METH_NOARGS, "Computes what waits."},

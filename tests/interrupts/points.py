@@ -72,13 +72,12 @@ def interrupt(function: Callable[[], Any], place: int) -> tuple[bool, Any]:
 
 def interrupt_in(function: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
     """Calls the function with a Ctrl-C by a timer; whether it left by that, and its result."""
+    signal.signal(signal.SIGALRM, _handler(map(_thread.interrupt_main, [signal.SIGINT])))
     try:
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        result = function()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        return False, result
-    except KeyboardInterrupt:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            return False, function()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:  # also one that came behind the function
         return True, None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)

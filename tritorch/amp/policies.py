@@ -48,7 +48,8 @@ def cast(value: Any, dtype: Dtype, device: str) -> Any:
         # A cast that was made without a graph must not serve where one is wanted.
         key = (id(value), dtype, _C.is_grad_enabled())
         kept = state.cast.get(key)
-        if kept is None or kept[0] is not value or kept[1] != value._version:
+        stale = kept is None or kept[0] is not value or kept[1] != value._version
+        if stale or _C.is_lost(kept[2]):  # a compiled function that failed has left none
             kept = state.cast[key] = (value, value._version, value.to(dtype))
         return kept[2]
     if type(value) in (list, tuple):
