@@ -343,7 +343,12 @@ PyMethodDef scope_methods[] = {
     {"__init_subclass__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init_subclass)),
      METH_CLASS | METH_VARARGS | METH_KEYWORDS, "Guards what a class does around it."},
     {nullptr, nullptr, 0, nullptr}};
+PyObject* scope_entered(PyObject* self, void*) {
+  return PyBool_FromLong(!records_of(self).empty());
+}
+
 PyGetSetDef scope_properties[] = {
+    {"entered", scope_entered, nullptr, "Whether it is entered, in any thread.", nullptr},
     {"prev", scope_prev, nullptr, "What the first change found; None outside.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot scope_slots[] = {

@@ -844,6 +844,7 @@ class Scope:
 
     changes: Any
     prev: Any
+    entered: bool
     decorates: Any
     def __init__(self, *changes: Any, **names: Any) -> None: ...
     def __enter__(self) -> Any: ...

@@ -7,6 +7,7 @@ would be a `contextlib.contextmanager` gives a Scope of its changes instead.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable
@@ -80,6 +81,14 @@ class _Made(Scope):
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return inside(_Made(self._make))(function)
+
+    def __del__(self) -> None:
+        if self.entered:  # and dropped: a generator would end
+            self.__exit__()
+
+    @property
+    def __class__(self) -> Any:  # what programs see that look at it
+        return contextlib._GeneratorContextManager
 
 
 def scoped(function: Callable[..., Scope]) -> Callable[..., Any]:
