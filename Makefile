@@ -49,6 +49,9 @@ bench: $(VENV)/.package build/cpp/.built  ## what the host pays: import, launch,
 	$(BIN)/python bench/host_overhead.py
 	@for program in $(basename $(notdir $(wildcard bench/cpp/*.cpp))); do build/cpp/$$program || exit 1; done
 
+judge-interrupts: $(VENV)/.package  ## interrupts training loops at every place a Ctrl-C can arrive
+	$(BIN)/python tools/judge_interrupts.py --most 2500 --cold 200 --timed 200
+
 cpp-test: build/cpp/.built  ## the C++ tests
 	$(call run-cpp,build/cpp,)
 

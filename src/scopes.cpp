@@ -289,7 +289,12 @@ void free_scope(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   Scope* scope = as_scope(self);
-  if (scope->fresh && PyErr_Occurred()) {  // see set_when_made
+  // See set_when_made; and a generator that was left behind would end.
+  const bool dropped = scope->fresh ? PyErr_Occurred() != nullptr
+                                    : scope->records && !scope->records->empty() &&
+                                          PyObject_HasAttrString(reinterpret_cast<PyObject*>(type),
+                                                                 "left_when_dropped");
+  if (dropped) {
     const Held error;
     if (!leave(self)) PyErr_WriteUnraisable(self);
   }

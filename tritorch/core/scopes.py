@@ -67,6 +67,8 @@ def sets(function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
 class _Made(Scope):
     """What a function of `scoped` gives: its scope is made when this is entered."""
 
+    left_when_dropped = True  # as a generator ends
+
     def __init__(self, make: Callable[[], Scope]) -> None:
         self._make, self._value = make, None
 
@@ -81,10 +83,6 @@ class _Made(Scope):
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return inside(_Made(self._make))(function)
-
-    def __del__(self) -> None:
-        if self.entered:  # and dropped: a generator would end
-            self.__exit__()
 
     @property
     def __class__(self) -> Any:  # what programs see that look at it

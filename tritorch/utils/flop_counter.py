@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tritorch.core.scopes import ScopeItself
 from tritorch._ops import ops
 from tritorch._trees.walk import tree_map
+from tritorch.core.scopes import ScopeItself
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.overloads import OpOverloadPacket
 from tritorch.utils._python_dispatch import TorchDispatchMode

@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core.scopes import ScopeItself, set_back, sets
 from tritorch._trees.walk import tree_map
+from tritorch.core.scopes import ScopeItself, set_back, sets
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import (
     register_module_forward_hook,
