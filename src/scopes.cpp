@@ -1,8 +1,8 @@
 // # Note [Scopes]
-// Python runs signal handlers between bytecodes, so a Ctrl-C may arrive after an `__enter__` written
-// in Python has set something and before `with` protects it, or in an `__exit__` before it is set
-// back; `before = set(x)` in front of `try` has the same hole.  Between a native `__enter__` and the
-// body, and between the body and a native `__exit__`, CPython looks for no signal.
+// Python runs signal handlers between bytecodes, so a Ctrl-C may arrive after an `__enter__`
+// written in Python has set something and before `with` protects it, or in an `__exit__` before it
+// is set back; `before = set(x)` in front of `try` has the same hole.  Between a native `__enter__`
+// and the body, and between the body and a native `__exit__`, CPython looks for no signal.
 //
 // So whatever is set for a time is set by a Scope.  A class says by its attribute `changes` what it
 // sets: a tuple, or a method that makes one each time; it runs before anything is set.  A change is
@@ -11,18 +11,19 @@
 //   (enter, None, leave)      two functions without arguments, of which one may be None;
 //   (function,)               is told that something is about to change, on both ways;
 //   a Scope                   is entered.
-// Functions must be native, and attributes plain: Python code may be interrupted.  Only a `leave` may
-// be Python's, if it can be called again: where it is interrupted, it is.  What a change has
+// Functions must be native, and attributes plain: Python code may be interrupted.  Only a `leave`
+// may be Python's, if it can be called again: where it is interrupted, it is.  What a change has
 // found is kept in the scope, by thread, so a scope can be entered again inside of itself and in
-// several threads.  If one change fails, those before it are taken back; on the way out all are, and
-// then the first error is raised.
+// several threads.  If one change fails, those before it are taken back; on the way out all are,
+// and then the first error is raised.
 //
 // Subclasses in Python may have an `__enter__` and an `__exit__` around the native ones; they are
 // guarded: what such an `__enter__` has entered is left again where it fails.
 #include "scopes.h"
 
-#include <cstddef>
 #include <structmember.h>
+
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -230,7 +231,8 @@ bool leave(PyObject* self) {
   return good;
 }
 
-// ---- Scope ---------------------------------------------------------------------------------------
+// ---- Scope
+// ---------------------------------------------------------------------------------------
 
 // A class with `decorates` also decorates a function without parentheses: `@no_grad`.
 PyObject* decorated(PyObject* self, PyObject* args, PyObject* names) {
@@ -329,9 +331,8 @@ PyObject* init_subclass(PyObject* cls, PyObject*, PyObject*) {
       continue;
     }
     if (!PyFunction_Check(function)) continue;
-    PyObject* guarded =
-        PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(guarded_type), function, name,
-                                     nullptr);
+    PyObject* guarded = PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(guarded_type),
+                                                     function, name, nullptr);
     if (!guarded || PyObject_SetAttr(cls, name, guarded) < 0) {
       Py_XDECREF(guarded);
       return nullptr;
@@ -345,7 +346,8 @@ PyMethodDef scope_methods[] = {
     {"__enter__", scope_enter, METH_NOARGS, "Sets it, and gives None."},
     {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(scope_exit)),
      METH_FASTCALL, "Sets it back."},
-    {"__init_subclass__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init_subclass)),
+    {"__init_subclass__",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init_subclass)),
      METH_CLASS | METH_VARARGS | METH_KEYWORDS, "Guards what a class does around it."},
     {nullptr, nullptr, 0, nullptr}};
 PyObject* scope_entered(PyObject* self, void*) {
@@ -370,7 +372,8 @@ PyType_Spec scope_spec = {"tritorch._C.Scope", sizeof(Scope), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                           scope_slots};
 
-// ---- a Scope that gives itself -------------------------------------------------------------------
+// ---- a Scope that gives itself
+// -------------------------------------------------------------------
 
 PyObject* mode_enter(PyObject* self, PyObject*) { return enter(self) ? Py_NewRef(self) : nullptr; }
 
@@ -384,7 +387,8 @@ PyType_Slot mode_slots[] = {
 PyType_Spec mode_spec = {"tritorch._C.ScopeItself", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
                          mode_slots};
 
-// ---- a Scope that sets when it is made -----------------------------------------------------------
+// ---- a Scope that sets when it is made
+// -----------------------------------------------------------
 
 // `set_grad_enabled(False)` is a call that sets, and what it gives is a context that sets it back.
 // A Ctrl-C may arrive between the call and `with`; then the value is dropped while the exception is
@@ -459,7 +463,8 @@ PyType_Slot made_slots[] = {
 PyType_Spec made_spec = {"tritorch._C.ScopeWhenMade", 0, 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, made_slots};
 
-// ---- an __enter__ or __exit__ in Python ----------------------------------------------------------
+// ---- an __enter__ or __exit__ in Python
+// ----------------------------------------------------------
 
 struct Guarded {
   PyObject_HEAD PyObject *function, *name, *fields;
@@ -536,22 +541,22 @@ PyMemberDef guarded_members[] = {
     {"__wrapped__", T_OBJECT_EX, offsetof(Guarded, function), READONLY, nullptr},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Guarded, call), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
-PyType_Slot guarded_slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(new_guarded)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(free_guarded)},
-    {Py_tp_traverse, reinterpret_cast<void*>(visit_guarded)},
-    {Py_tp_clear, reinterpret_cast<void*>(clear_guarded)},
-    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-    {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
-    {Py_tp_getattro, reinterpret_cast<void*>(guarded_get)},
-    {Py_tp_members, guarded_members},
-    {0, nullptr}};
+PyType_Slot guarded_slots[] = {{Py_tp_new, reinterpret_cast<void*>(new_guarded)},
+                               {Py_tp_dealloc, reinterpret_cast<void*>(free_guarded)},
+                               {Py_tp_traverse, reinterpret_cast<void*>(visit_guarded)},
+                               {Py_tp_clear, reinterpret_cast<void*>(clear_guarded)},
+                               {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                               {Py_tp_descr_get, reinterpret_cast<void*>(bound)},
+                               {Py_tp_getattro, reinterpret_cast<void*>(guarded_get)},
+                               {Py_tp_members, guarded_members},
+                               {0, nullptr}};
 PyType_Spec guarded_spec = {"tritorch._C.Guarded", sizeof(Guarded), 0,
                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                                 Py_TPFLAGS_METHOD_DESCRIPTOR,
                             guarded_slots};
 
-// ---- functions -----------------------------------------------------------------------------------
+// ---- functions
+// -----------------------------------------------------------------------------------
 
 // set_collecting(on) -> whether garbage was collected
 PyObject* set_collecting(PyObject*, PyObject* on) {
@@ -595,7 +600,8 @@ PyObject* watch(PyObject*, PyObject* by) {
 PyMethodDef functions[] = {
     {"set_watched", set_watched, METH_VARARGS, "The attribute by which a class is watched."},
     {"watch", watch, METH_O, "One watches more, or one less; returns what takes it back."},
-    {"set_collecting", set_collecting, METH_O, "Whether garbage is collected; returns what it was."},
+    {"set_collecting", set_collecting, METH_O,
+     "Whether garbage is collected; returns what it was."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyTypeObject* added(PyObject* module, PyType_Spec* spec, PyTypeObject* base) {
@@ -617,7 +623,8 @@ bool add_scope_types(PyObject* module) {
   decorates_name = PyUnicode_InternFromString("decorates");
   enter_name = PyUnicode_InternFromString("__enter__");
   exit_name = PyUnicode_InternFromString("__exit__");
-  if (!missing || !changes_name || !decorate_name || !decorates_name || !enter_name || !exit_name) return false;
+  if (!missing || !changes_name || !decorate_name || !decorates_name || !enter_name || !exit_name)
+    return false;
   scope_type = added(module, &scope_spec, nullptr);
   return scope_type && added(module, &mode_spec, scope_type) &&
          added(module, &made_spec, scope_type) &&

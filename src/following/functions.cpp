@@ -92,9 +92,7 @@ PyObject* unfollow(PyObject*, PyObject* by) {
 PyObject* hold_back(PyObject*, PyObject* by) { return counted(held_back, by); }
 
 // follow_counts() -> the two sums
-PyObject* follow_counts(PyObject*, PyObject*) {
-  return Py_BuildValue("ii", unfollowed, held_back);
-}
+PyObject* follow_counts(PyObject*, PyObject*) { return Py_BuildValue("ii", unfollowed, held_back); }
 
 PyObject* tensor_is_lazy(PyObject*, PyObject* object) {
   Tensor* t = as_tensor(object);

@@ -18,7 +18,7 @@ class Uninterrupted {
   bool finish(bool good);
 
  private:
-  PyObject* before_ = nullptr;                                            // the handler
+  PyObject* before_ = nullptr;                                      // the handler
   PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;  // what arrived at the beginning
 };
 

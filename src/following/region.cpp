@@ -1,6 +1,6 @@
-#include "following/interrupts.h"
 #include "following/region.h"
 
+#include "following/interrupts.h"
 #include "following/program.h"
 #include "following/state.h"
 #include "launch/pack.h"

@@ -85,7 +85,7 @@ class _Made(Scope):
         return inside(_Made(self._make))(function)
 
     @property
-    def __class__(self) -> Any:  # what programs see that look at it
+    def __class__(self) -> Any:  # type: ignore[misc]  # what programs see that look at it
         return contextlib._GeneratorContextManager
 
 
