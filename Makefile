@@ -53,6 +53,9 @@ judge-accuracy: $(VENV)/.package  ## errors of functions and reductions beside P
 	$(PIP) install mpmath
 	$(BIN)/python tools/accuracy_sweep.py $(CASES)
 
+judge-interrupts: $(VENV)/.package  ## interrupts training loops at every place a Ctrl-C can arrive
+	$(BIN)/python tools/judge_interrupts.py --most 2500 --cold 200 --timed 200
+
 cpp-test: build/cpp/.built  ## the C++ tests
 	$(call run-cpp,build/cpp,)
 

@@ -3,13 +3,12 @@ trace."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 from tritorch._subclasses import FakeTensor, FakeTensorMode
 from tritorch.core.device import pretending
+from tritorch.core.scopes import Giving, Scope, scoped
 from tritorch.utils import _pytree as pytree
 
 __all__ = [
@@ -78,12 +77,7 @@ class TracingContext:
         return found
 
 
-@contextlib.contextmanager
-def tracing(context: TracingContext | None) -> Iterator[TracingContext | None]:
+@scoped
+def tracing(context: TracingContext | None) -> Scope:
     """Inside, a trace runs."""
-    before = TracingContext.try_get()
-    _contexts.current = context
-    try:
-        yield context
-    finally:
-        _contexts.current = before
+    return Giving(context, (_contexts, "current", context))

@@ -16,6 +16,7 @@ from tritorch._library.operators import fallback
 from tritorch.core import dispatching, gates
 from tritorch.core.dispatch_keys import DispatchKey, DispatchKeySet
 from tritorch.core.meta import MetaArray
+from tritorch.core.scopes import Scope, ScopeWhenMade
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 from tritorch.ops.record.overloads import DEFINED, OpOverload, namespace
@@ -188,82 +189,46 @@ def _effects(keys: DispatchKeySet) -> Iterator[Any]:
         yield BelowAutograd()
 
 
-class _ExcludeDispatchKeyGuard:
+class _ExcludeDispatchKeyGuard(ScopeWhenMade):
     """Takes keys away, as a context or until it is deleted."""
 
-    def __init__(self, keys: DispatchKeySet) -> None:
-        self._keys = keys
-        self._before: Any = None
-        self._set()
-
-    def _set(self) -> None:
-        if self._before is None:
-            self._before = _local.excluded
-            _local.excluded = self._before | self._keys
-            self._inside = list(_effects(self._keys))
-            for effect in self._inside:
-                effect.__enter__()
-
-    def _unset(self) -> None:
-        if self._before is not None:
-            for effect in reversed(self._inside):
-                effect.__exit__(None, None, None)
-            _local.excluded, self._before = self._before, None
-
-    def __enter__(self) -> None:
-        self._set()
-
-    def __exit__(self, *exception: object) -> None:
-        self._unset()
+    def changes(self, keys: DispatchKeySet) -> Any:
+        return (_local, "excluded", _local.excluded | keys), *_effects(keys)
 
     def __del__(self) -> None:
-        self._unset()
+        if self.fresh:
+            self.__exit__()
 
 
 ExcludeDispatchKeyGuard = _ExcludeDispatchKeyGuard
 
 
-class _IncludeDispatchKeyGuard:
+class _IncludeDispatchKeyGuard(Scope):
     """Adds keys, as a context."""
 
     def __init__(self, keys: DispatchKey | DispatchKeySet) -> None:
         self._keys = keys if isinstance(keys, DispatchKeySet) else DispatchKeySet(keys)
 
-    def __enter__(self) -> None:
-        self._before = _local.included
-        _local.included = self._before | self._keys
-
-    def __exit__(self, *exception: object) -> None:
-        _local.included = self._before
+    def changes(self) -> Any:
+        return ((_local, "included", _local.included | self._keys),)
 
 
-class _ForceDispatchKeyGuard:
+class _ForceDispatchKeyGuard(Scope):
     """Sets what is added and taken away, as a context."""
 
     def __init__(self, include: DispatchKeySet, exclude: DispatchKeySet) -> None:
         self._sets = include, exclude
 
-    def __enter__(self) -> None:
-        self._before = _local.included, _local.excluded
-        _local.included, _local.excluded = self._sets
-        self._inside = list(_effects(self._sets[1]))
-        for effect in self._inside:
-            effect.__enter__()
-
-    def __exit__(self, *exception: object) -> None:
-        for effect in reversed(self._inside):
-            effect.__exit__(None, None, None)
-        _local.included, _local.excluded = self._before
+    def changes(self) -> Any:
+        include, exclude = self._sets
+        return (_local, "included", include), (_local, "excluded", exclude), *_effects(exclude)
 
 
-class _PreserveDispatchKeyGuard:
+class _PreserveDispatchKeyGuard(Scope):
     """What is added and taken away inside ends with it."""
 
-    def __enter__(self) -> None:
-        self._before = _local.included, _local.excluded
-
-    def __exit__(self, *exception: object) -> None:
-        _local.included, _local.excluded = self._before
+    def changes(self) -> Any:
+        return (_local, "included", _local.included), (_local, "excluded", _local.excluded)
 
 
 class _EnablePythonDispatcher:
@@ -279,27 +244,17 @@ class _EnablePythonDispatcher:
 _DisablePythonDispatcher = _EnablePreDispatch = _EnablePythonDispatcher
 
 
-class DisableTorchDispatch:
+class DisableTorchDispatch(Scope):
     """Inside, neither classes nor modes dispatch."""
 
-    def __enter__(self) -> None:
-        self._modes = dispatching.without_modes()
-        self._modes.__enter__()
-        self._before, dispatching.off.classes = dispatching.off.classes, True
-
-    def __exit__(self, *exception: object) -> None:
-        dispatching.off.classes = self._before
-        self._modes.__exit__(*exception)
+    def changes(self) -> Any:
+        return dispatching.without_modes(), (dispatching.off, "classes", True)
 
 
-class BelowAutograd:
+class BelowAutograd(Scope):
     """Inside, nothing is recorded."""
 
-    def __enter__(self) -> None:
-        self._before = _C.set_grad_enabled(False)
-
-    def __exit__(self, *exception: object) -> None:
-        _C.set_grad_enabled(self._before)
+    changes = ((_C.set_grad_enabled, False),)
 
 
 _DisableTorchDispatch = DisableTorchDispatch

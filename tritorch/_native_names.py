@@ -22,6 +22,7 @@ from tritorch.core import (
 )
 from tritorch.core.device import device as Device
 from tritorch.core.published import PUBLIC
+from tritorch.core.scopes import ScopeWhenMade
 from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
@@ -227,26 +228,15 @@ def _is_torch_function_mode_enabled() -> bool:
 _group_tensors_by_device_and_dtype = _foreach_utils._group_tensors_by_device_and_dtype
 
 
-class _InferenceMode:
+class _InferenceMode(ScopeWhenMade):
     """Inference mode as long as the object lives, or inside of `with`."""
 
-    def __init__(self, mode: bool = True) -> None:
-        self._mode = mode
-        self._before: bool | None = _C.set_inference_mode(mode)
-
-    def __enter__(self) -> None:
-        _C.set_inference_mode(self._mode)
-
-    def __exit__(self, *exception: object) -> None:
-        self._restore()
-
-    def _restore(self) -> None:
-        if self._before is not None:
-            _C.set_inference_mode(self._before)
-            self._before = None
+    def changes(self, mode: bool = True) -> Any:
+        return ((_C.set_inference_mode, mode),)
 
     def __del__(self) -> None:
-        self._restore()
+        if self.fresh:
+            self.__exit__()
 
 
 _current_graph_task_id = passes.current_task

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from tritorch.core.printing import (
@@ -11,19 +10,16 @@ from tritorch.core.printing import (
     get_printoptions,
     set_printoptions,
 )
+from tritorch.core.scopes import Scope, scoped
 
 __all__ = ["PRINT_OPTS", "get_printoptions", "printoptions", "set_printoptions"]
 
 
-@contextlib.contextmanager
-def printoptions(**kwargs: Any) -> Iterator[None]:
+@scoped
+def printoptions(**kwargs: Any) -> Scope:
     """Within it tensors are printed in another way."""
-    before = get_printoptions()
-    set_printoptions(**kwargs)
-    try:
-        yield
-    finally:
-        set_printoptions(**before)
+    back = partial(set_printoptions, **get_printoptions())
+    return Scope((None, None, back), (partial(set_printoptions, **kwargs), None, None))
 
 
 def _str(self: Any, *, tensor_contents: str | None = None) -> str:

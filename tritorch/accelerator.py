@@ -8,6 +8,7 @@ from typing import Any
 
 from tritorch import _C, cuda
 from tritorch.core.device import cuda_index, device as Device
+from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope
 
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "current_stream",
@@ -98,18 +99,15 @@ def get_device_capability(device: Any = None) -> dict[str, Any]:
     return {"supported_dtypes": {d for d in found if isinstance(d, dtypes.dtype)}}
 
 
-class device_index:
+class device_index(Scope):
     """`with device_index(1):` makes that GPU current; None does nothing."""
 
     def __init__(self, device: int | None, /) -> None:
         self.idx = device
         self.prev_idx: int | None = None
 
-    def __enter__(self) -> None:
-        if self.idx is not None:
-            self.prev_idx = current_device_index()
-            set_device_index(self.idx)
-
-    def __exit__(self, *exception: Any) -> None:
-        if self.prev_idx is not None:
-            set_device_index(self.prev_idx)
+    def changes(self) -> Any:
+        if self.idx is None:
+            return ()
+        self.prev_idx = current_device_index()
+        return ABOUT_TO_CHANGE, (_C.exchange_device, self.idx)

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tritorch.core.scopes import ScopeWhenMade
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 __all__ = [
@@ -242,7 +244,7 @@ def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo | None:
     return CacheInfo({"precompile": kept})
 
 
-class set_stance(contextlib.ContextDecorator):
+class set_stance(ScopeWhenMade, contextlib.ContextDecorator):
     """How compiled functions run, from now on; as a context or a decorator, for a while.
 
     "default" follows, "force_eager" does not, "eager_on_recompile" follows what is recorded and
@@ -250,28 +252,20 @@ class set_stance(contextlib.ContextDecorator):
     eager by nature, so that "eager_then_compile" and "aot_eager_then_compile" are as the default.
     force_backend: a backend for all compiled functions."""
 
-    def __init__(
+    def changes(
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False,
         force_backend: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> Any:  # fmt: skip
         from tritorch._following import stances
 
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
-        self._take = stances.take
         self.stance = stances.DynamoStance(stance, skip_guard_eval_unsafe, force_backend)
-        self.prev = self._take(self.stance)
+        return stances.taken(self.stance)
 
-    def __call__(self, func: Any) -> Any:
+    def decorate(self, func: Any) -> Any:
         """The function, in this stance."""
-        self._take(self.prev)
-        return super().__call__(func)
-
-    def __enter__(self) -> None:
-        self._take(self.stance)
-
-    def __exit__(self, *exception: Any) -> None:
-        self._take(self.prev)
+        return contextlib.ContextDecorator.__call__(self, func)
 
 
 def get_default_backend() -> Any:

@@ -6,16 +6,16 @@ A class with a `__torch_function__` class method is asked whenever an object of 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from tritorch import _C
-from tritorch.core import gates
+from tritorch.core import gates, scopes
 from tritorch.core.dispatching import recording
+from tritorch.core.scopes import Scope, ScopeItself
 from tritorch.core.tensor import Tensor, is_tensor, typename
 
 _P = ParamSpec("_P")
@@ -52,11 +52,8 @@ def redispatch_function(func: Any, types: Any, args: Sequence[Any], kwargs: Any)
     """The function itself, for use in an override: what it calls in turn is overridden again."""
     if isinstance(func, _C.Gate):
         return func.__wrapped__(*args, **(kwargs or {}))
-    gates.modes.skip_one = True
-    try:
+    with Scope((gates.modes, "skip_one", True)):
         return func(*args, **(kwargs or {}))
-    finally:
-        gates.modes.skip_one = False
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
@@ -78,7 +75,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..
 # ---- modes ---------------------------------------------------------------------------------------
 
 
-class TorchFunctionMode:
+class TorchFunctionMode(ScopeItself):
     """While entered, its `__torch_function__` is asked about every function of tensors.
 
     Inside `__torch_function__` the mode itself is off, so that calling `func` does not come back.
@@ -89,12 +86,8 @@ class TorchFunctionMode:
     ) -> Any:
         raise NotImplementedError
 
-    def __enter__(self) -> Any:
-        gates.push_mode(self)
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        gates.pop_mode()
+    def changes(self) -> Any:
+        return gates.stack_changes([*gates.modes.stack, self])
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
@@ -111,17 +104,13 @@ class BaseTorchFunctionMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class enable_reentrant_dispatch:
+class enable_reentrant_dispatch(Scope):
     """Inside an override, subclasses and modes are asked again, and gradients are recorded as they
     were where the operator was called."""
 
-    def __enter__(self) -> None:
-        self._before = _C.set_overrides(True)
-        self._recorded = _C.set_grad_enabled(recording.above or _C.is_grad_enabled())
-
-    def __exit__(self, *exception: Any) -> None:
-        _C.set_grad_enabled(self._recorded)
-        _C.set_overrides(self._before)
+    def changes(self) -> Any:
+        grad = recording.above or _C.is_grad_enabled()
+        return (_C.set_overrides, True), (_C.set_grad_enabled, grad)
 
 
 def _get_current_function_mode_stack() -> list[Any]:
@@ -141,24 +130,15 @@ def _pop_mode() -> Any:
     return gates.pop_mode()
 
 
-@contextlib.contextmanager
-def _pop_mode_temporarily() -> Iterator[Any]:
+def _pop_mode_temporarily() -> Scope:
     """Inside, the last mode is not asked."""
-    mode = _pop_mode()
-    try:
-        yield mode
-    finally:
-        _push_mode(mode)
+    *rest, mode = gates.modes.stack
+    return scopes.Giving(mode, *gates.stack_changes(rest))
 
 
-@contextlib.contextmanager
-def _enable_torch_function() -> Iterator[None]:
+def _enable_torch_function() -> Scope:
     """Inside, subclasses are asked, whatever is around."""
-    before = _C.set_overrides(True)
-    try:
-        yield
-    finally:
-        _C.set_overrides(before)
+    return scopes.overriding
 
 
 def _get_overloaded_args(

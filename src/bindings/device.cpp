@@ -28,6 +28,14 @@ void bind_device(nb::module_& m) {
   });
   m.def("current_device", [] { return current_device(); });
   m.def("set_device", &set_current_device, "device"_a);
+  m.def(
+      "exchange_device",
+      [](int device) {
+        const int before = current_device();
+        set_current_device(device);
+        return before;
+      },
+      "device"_a);
   m.def("device_in_use", &device_in_use, "device"_a);
   m.def(
       "synchronize",
@@ -96,6 +104,14 @@ void bind_streams(nb::module_& m) {
       "set_stream",
       [](int device, std::uint64_t stream) { set_current_stream(device, stream_of(stream)); },
       "device"_a, "stream"_a);
+  m.def(
+      "exchange_stream",
+      [](std::pair<int, std::uint64_t> stream) {
+        const auto before = handle_of(current_stream(stream.first));
+        set_current_stream(stream.first, stream_of(stream.second));
+        return std::pair(stream.first, before);
+      },
+      "stream"_a);
   m.def(
       "stream_from_pool",
       [](int device, int priority) { return handle_of(stream_from_pool(device, priority)); },

@@ -142,6 +142,19 @@ PyObject* add_step(PyObject* self, PyObject* args) {
   Py_RETURN_TRUE;
 }
 
+// forget(call): the step of a call that was added last, of which Python could not keep what it has
+// to.  It stays where it is, other threads may be there, but nothing is that call any more.
+PyObject* forget_step(PyObject* self, PyObject* call) {
+  auto* r = reinterpret_cast<Region*>(self);
+  if (r->here->call == call) {
+    Py_XSETREF(r->here->gate, Py_NewRef(Py_None));
+    Py_XSETREF(r->here->call, Py_NewRef(Py_None));
+    r->eager = true;
+    r->learns = false;
+  }
+  Py_RETURN_NONE;
+}
+
 // add_barrier(gate, call): a call that needs all before it computed was made.
 PyObject* add_barrier(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   auto* r = reinterpret_cast<Region*>(self);

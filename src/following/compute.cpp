@@ -4,6 +4,7 @@
 #include <thread>
 #include <tuple>
 
+#include "following/interrupts.h"
 #include "following/program.h"
 #include "following/state.h"
 
@@ -199,9 +200,33 @@ void wait_while_computed(Region* r) {
   std::erase_if(waits, [&](const Wait& wait) { return wait.thread == me; });
 }
 
+namespace {
+
+// Runs it to its end, if only an interrupt is against that: what waits is somebody's, who may still
+// have it when the interrupt is over.  Who writes nothing begins again, and raises it then.
+bool run_to_end(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& values, bool writes) {
+  if (writes) return run_as_planned(r, steps, values);
+  const std::vector<Ref> given = values;
+  if (run_as_planned(r, steps, values)) return true;
+  if (!is_interrupt()) return false;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  values = given;
+  run_as_planned(r, steps, values);
+  PyErr_Clear();
+  PyErr_Restore(type, value, trace);
+  return false;
+}
+
+}  // namespace
+
 bool compute(Region* r) {
   wait_for_others(r);
   if (r->steps->empty()) return true;
+  const bool writes = std::ranges::any_of(*r->steps, [](const Step* s) { return s->writes; });
+  Uninterrupted uninterrupted;
+  if (writes) uninterrupted.begin();
+  if (r->steps->empty()) return uninterrupted.finish(true);  // a handler had it computed
   r->computing = PyThread_get_thread_ident();
   std::vector<Step*> steps;
   steps.swap(*r->steps);
@@ -214,7 +239,7 @@ bool compute(Region* r) {
   if (mine) ++mine->busy;
   ++r->busy;
   const bool asked = set_modes_asked(false);  // they were asked when the calls came
-  const bool good = run_as_planned(r, steps, values);
+  const bool good = run_to_end(r, steps, values, writes);
   if (r->steps->empty()) {  // its memory is for the next ones
     steps.clear();
     steps.swap(*r->steps);
@@ -224,7 +249,7 @@ bool compute(Region* r) {
   --waiting;
   --r->busy;
   if (mine) --mine->busy;
-  return good;
+  return uninterrupted.finish(good);
 }
 
 bool settle_all() {

@@ -75,27 +75,38 @@ PyObject* tensor_become(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-// unfollow(by): nothing is followed in this thread while the sum is not 0
-PyObject* unfollow(PyObject*, PyObject* by) {
-  if (!settled()) return nullptr;
-  unfollowed += static_cast<int>(PyLong_AsLong(by));
+// Adds to a count -> what takes it back.
+PyObject* counted(int& count, PyObject* by) {
+  const int number = static_cast<int>(PyLong_AsLong(by));
   if (PyErr_Occurred()) return nullptr;
-  Py_RETURN_NONE;
+  count += number;
+  return PyLong_FromLong(-number);
 }
 
-// hold_back(by): this thread settles nothing while the sum is not 0
-PyObject* hold_back(PyObject*, PyObject* by) {
-  held_back += static_cast<int>(PyLong_AsLong(by));
-  if (PyErr_Occurred()) return nullptr;
-  Py_RETURN_NONE;
+// unfollow(by) -> -by: nothing is followed in this thread while the sum is not 0
+PyObject* unfollow(PyObject*, PyObject* by) {
+  return set_settled([by] { return counted(unfollowed, by); });
 }
+
+// hold_back(by) -> -by: this thread settles nothing while the sum is not 0
+PyObject* hold_back(PyObject*, PyObject* by) { return counted(held_back, by); }
+
+// follow_counts() -> the two sums
+PyObject* follow_counts(PyObject*, PyObject*) { return Py_BuildValue("ii", unfollowed, held_back); }
 
 PyObject* tensor_is_lazy(PyObject*, PyObject* object) {
   Tensor* t = as_tensor(object);
   return PyBool_FromLong(t && is_lazy(t));
 }
 
+// is_lost(tensor): whether it waited, and what was to compute it has failed
+PyObject* tensor_is_lost(PyObject*, PyObject* object) {
+  Tensor* t = as_tensor(object);
+  return PyBool_FromLong(t && is_lost(t));
+}
+
 PyMethodDef functions[] = {
+    {"is_lost", tensor_is_lost, METH_O, "Whether what was to compute a tensor has failed."},
     {"new_trie", new_trie, METH_NOARGS, "A step before all others."},
     {"current_region", current_region, METH_NOARGS, "The one that this thread is in, or None."},
     {"settle", settle, METH_NOARGS, "Computes what waits."},
@@ -107,6 +118,7 @@ PyMethodDef functions[] = {
      "Whether one of these tensors waited; it is computed now."},
     {"become", TRITORCH_FASTCALL(tensor_become), nullptr},
     {"unfollow", unfollow, METH_O, "Counts the reasons for which this thread follows nothing."},
+    {"follow_counts", follow_counts, METH_NOARGS, "Both of these counts."},
     {"hold_back", hold_back, METH_O, "Counts the reasons for which this thread settles nothing."},
     {"is_lazy", tensor_is_lazy, METH_O, "Whether a tensor waits to be computed."},
     {"set_following_handlers", set_following_handlers, METH_VARARGS,

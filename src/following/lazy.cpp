@@ -112,10 +112,17 @@ bool force(Tensor* t) {
   if (good && is_lazy(t)) {
     PyErr_SetString(PyExc_RuntimeError,
                     "this tensor has no values: the compiled function that was to compute it has "
-                    "failed");
+                    "failed, or was interrupted");
     good = false;
   }
   return good;
+}
+
+bool is_lost(const Tensor* t) {
+  if (!is_lazy(t)) return false;
+  auto* own = reinterpret_cast<Lazy*>(t->shadow)->region;
+  const auto* r = own ? reinterpret_cast<const Region*>(own) : region_of(t->mark >> kSlotBits);
+  return !r || (r->steps->empty() && !r->computing);
 }
 
 int lazy_needs_grad(const Tensor* t) {

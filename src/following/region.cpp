@@ -1,5 +1,6 @@
 #include "following/region.h"
 
+#include "following/interrupts.h"
 #include "following/program.h"
 #include "following/state.h"
 #include "launch/pack.h"
@@ -193,14 +194,15 @@ bool keep(const Step* step, Region* r) {
   return seen;
 }
 
-// Whether a call may wait that writes a tensor with an array: nobody else leads to its memory.
+// Whether a call may wait that writes a tensor with an array: nobody else leads to its memory.  An
+// error that is set is an interrupt.
 bool put_aside(Region* r, int slot) {
   Tensor* t = (*r->slots)[static_cast<std::size_t>(slot)];
   if (!t || !t->array) return true;  // it waits itself
   if (!is_alone(t) || is_exposed(t)) return false;
   PyObject* spec = PyObject_CallOneArg(describe_handler, reinterpret_cast<PyObject*>(t));
   if (!spec) {
-    PyErr_Clear();
+    if (!is_interrupt()) PyErr_Clear();
     return false;
   }
   PyObject* lazy = new_lazy(spec, r);
@@ -267,11 +269,18 @@ PyObject* hit(Region* r, Step* step, Met& met) {
     r->steps->push_back(step);
     r->here = step;
     if (step->writes)
-      for (int slot : *step->writes) now |= !put_aside(r, slot);
+      for (int slot : *step->writes) {
+        now |= !put_aside(r, slot);
+        if (now && PyErr_Occurred()) break;  // an interrupt, which is raised when this is computed
+      }
   }
   r->computing = 0;
   if (!result) return nullptr;
-  if (now && !compute(r)) Py_CLEAR(result);
+  if (!now) return result;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  if (!compute(r) || type) Py_CLEAR(result);
+  if (type) PyErr_Restore(type, value, trace);
   return result;
 }
 
@@ -413,6 +422,7 @@ PyMethodDef region_methods[] = {{"enter", region_enter, METH_NOARGS, nullptr},
                                 {"needs_grad", region_needs_grad, METH_O, nullptr},
                                 {"is_leaf", region_is_leaf, METH_O, nullptr},
                                 {"add", add_step, METH_VARARGS, nullptr},
+                                {"forget", forget_step, METH_O, nullptr},
                                 {"add_barrier", TRITORCH_FASTCALL(add_barrier), nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 PyMemberDef region_members[] = {

@@ -8,6 +8,7 @@
 
 #include <Python.h>
 
+#include "scopes.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -36,6 +37,19 @@ PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n,
 extern int waiting;  // how many regions have something that waits, or is computed
 bool settle_all();
 inline bool settled() { return waiting == 0 || settle_all(); }
+
+// Computes what waits, then sets something; if the first fails and it is not set back (Note
+// [Scopes]), nothing is set.
+template <class Set>
+PyObject* set_settled(const Set& set) {
+  if (settled()) return set();
+  if (!restoring) return nullptr;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Py_XDECREF(set());
+  PyErr_Restore(type, value, trace);
+  return nullptr;
+}
 
 // A program got hold of an array, which has its memory; by its address: for good.
 void expose(PyObject* array, bool by_address);

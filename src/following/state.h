@@ -122,6 +122,7 @@ Region* region_of(unsigned long long serial);
 
 // Methods of a region that lay a step below the last one.
 PyObject* add_step(PyObject* region, PyObject* args);
+PyObject* forget_step(PyObject* region, PyObject* call);
 PyObject* add_barrier(PyObject* region, PyObject* const* args, Py_ssize_t n);
 
 // r: null where the mark of a tensor says which region computes it.

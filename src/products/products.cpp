@@ -301,7 +301,7 @@ PyObject* get_blas_threads(PyObject*, PyObject*) { return PyLong_FromLong(blas::
 // one_blas_thread(begins): products run in the thread that asks for them from True to False.
 PyObject* one_blas_thread(PyObject*, PyObject* begins) {
   begins == Py_True ? blas::begin_one_thread() : blas::end_one_thread();
-  Py_RETURN_NONE;
+  return PyBool_FromLong(begins != Py_True);
 }
 
 PyMethodDef functions[] = {

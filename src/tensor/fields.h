@@ -199,7 +199,8 @@ extern PyTypeObject* lazy_type;
 inline bool is_lazy(const Tensor* t) {
   return !t->array && t->shadow && Py_TYPE(t->shadow) == lazy_type;
 }
-bool force(Tensor* t);  // computes it; false with a Python error set
+bool force(Tensor* t);          // computes it; false with a Python error set
+bool is_lost(const Tensor* t);  // it waited, and what was to compute it has failed
 int lazy_needs_grad(const Tensor* t);
 bool lazy_is_leaf(const Tensor* t);
 void forget(Tensor* t);            // a marked tensor goes

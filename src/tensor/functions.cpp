@@ -315,11 +315,11 @@ PyObject* set_inference(PyObject*, PyObject* value) {
 }
 
 PyObject* set_saving_hooks(PyObject*, PyObject* value) {
-  return settled() ? set_bool(&modes.saving_hooks, value) : nullptr;
+  return set_settled([value] { return set_bool(&modes.saving_hooks, value); });
 }
 
 PyObject* set_tracing(PyObject*, PyObject* value) {
-  return settled() ? set_bool(&modes.tracing_calls, value) : nullptr;
+  return set_settled([value] { return set_bool(&modes.tracing_calls, value); });
 }
 
 // register_part(name, object): what the native half calls or creates.

@@ -606,7 +606,7 @@ bool set_modes_asked(bool asked) { return std::exchange(state.modes, asked); }
 namespace {
 
 PyObject* set_function_modes(PyObject*, PyObject* value) {
-  return settled() ? set_flag(&state.modes, value) : nullptr;
+  return set_settled([value] { return set_flag(&state.modes, value); });
 }
 // follow(gate, *args, **kwargs): a call whose arguments autocast has cast
 PyObject* follow_cast(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* names) {

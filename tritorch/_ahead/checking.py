@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch import _C
 from tritorch._ahead.plan import Plan
 from tritorch._following.coding import PackageError
 from tritorch._following.lowering import whole
 from tritorch._following.tape import Form, Note, Value
+from tritorch.core import scopes
 from tritorch.core.arrays import ndarray
 from tritorch.core.dtype import from_numpy_dtype
 from tritorch.core.layout import is_dense
@@ -38,8 +38,7 @@ def require_described(plan: Plan) -> None:
         if not is_dense(plan.forms[number].shape, plan.forms[number].strides):
             raise PackageError("a value that is given is not dense")
         arrays[number] = _array(plan.forms[number])
-    before = _C.set_grad_enabled(False)
-    try:
+    with scopes.unrecorded:
         for note in plan.notes:
             try:
                 results = _results(note, arrays)
@@ -49,8 +48,6 @@ def require_described(plan: Plan) -> None:
                     f"{note.op.name} refuses what the plan gives it: {type(error).__name__}: {text}"
                 ) from error
             _take(plan, note, results, arrays)
-    finally:
-        _C.set_grad_enabled(before)
 
 
 def _results(note: Note, arrays: dict[int, Any]) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from tritorch._ahead.structure import read_structure
 from tritorch._following.coding import PackageError
 from tritorch._following.plans import Making
 from tritorch._following.symbols import computed
-from tritorch.core import locks
+from tritorch.core import locks, scopes
 from tritorch.core.arrays import strides_of
 from tritorch.core.device import device as Device
 from tritorch.core.tensor import Tensor
@@ -97,8 +97,7 @@ class Runner:
             tensors[given.value] = x
         if writes:
             _require_apart(plan, tensors, writes)
-        before = _C.set_grad_enabled(False)
-        try:
+        with scopes.unrecorded:
             arrays = [tensors[number]._array for number in plan.inputs]
             values = self.program.run(numbers, arrays)
             for number, times in plan.written:
@@ -106,8 +105,6 @@ class Runner:
             for x, laid in moved:
                 x.copy_(laid)
             return tree_unflatten(self._results(values, tensors, numbers), self.results)
-        finally:
-            _C.set_grad_enabled(before)
 
     def _results(self, values: Any, tensors: dict[int, Tensor], numbers: Any) -> list[Any]:
         found: list[Any] = []

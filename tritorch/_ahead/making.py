@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from tritorch import _C
 from tritorch._ahead.checking import require_described
 from tritorch._ahead.plan import Free, Given, Plan, Result
 from tritorch._ahead.running import lowered
@@ -26,6 +25,7 @@ from tritorch._following.tape import Tape, Unfit
 from tritorch._following.varying import Varying, varying
 from tritorch.core.arrays import strides_of
 from tritorch.core.dispatching import noting
+from tritorch.core.scopes import unrecorded
 from tritorch.core.symbolic import Symbol, SymBool, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.export.graph_signature import InputKind, OutputKind
@@ -277,13 +277,11 @@ def plans_of(program: Any, device: str = "cpu", targets: tuple[int, ...] = ()) -
 
 
 def _plan(program: Any, device: str, targets: tuple[int, ...], ones: frozenset[str]) -> Plan:
-    before = _C.set_grad_enabled(False)
     try:
-        return _plan_of(program, device, targets, ones)
+        with unrecorded:
+            return _plan_of(program, device, targets, ones)
     except Unfit as error:
         raise PackageError(str(error)) from error
-    finally:
-        _C.set_grad_enabled(before)
 
 
 def _plan_of(program: Any, device: str, targets: tuple[int, ...], ones: frozenset[str]) -> Plan:

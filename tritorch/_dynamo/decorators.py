@@ -17,6 +17,7 @@ from tritorch.compiler import (
     disable as disable,
     set_stance as set_stance,
 )
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 
 
@@ -115,21 +116,16 @@ def skip_frame(msg: str = "") -> None:
 step_unsupported = skip_frame
 
 
-class error_on_graph_break(contextlib.ContextDecorator):
+class error_on_graph_break(Scope, contextlib.ContextDecorator):
     """Inside, a graph that ends before its function does is an error, or is none."""
 
     def __init__(self, error_on_graph_break: bool) -> None:
         self.errors = error_on_graph_break
-        self._inside: list[Any] = []
 
-    def __enter__(self) -> None:
+    def changes(self) -> Any:
         from tritorch._following.stances import errors_on_graph_break
 
-        self._inside.append(errors_on_graph_break(self.errors))
-        self._inside[-1].__enter__()
-
-    def __exit__(self, *exception: Any) -> None:
-        self._inside.pop().__exit__(*exception)
+        return (errors_on_graph_break(self.errors),)
 
 
 def patch_dynamo_config(

@@ -6,13 +6,12 @@ compared natively.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 from tritorch import _C
 from tritorch.amp.state import state as autocast
 from tritorch.core import defaults, precision
+from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope, unchanged
 
 _numbers: dict[Any, int] = {}
 _settings: list[Any] = []  # by number - 1
@@ -41,27 +40,18 @@ def number() -> int:
     return found
 
 
-@contextlib.contextmanager
-def as_then(then: int) -> Iterator[None]:
+def as_then(then: int) -> Scope:
     """Inside, what a number stands for is set, but for streams."""
     if then == number():
-        yield
-        return
+        return unchanged
     kept, where, caches, enabled, dtypes = _settings[then - 1]
-    before = [getattr(module, name) for module, name in _KEPT]
-    state = vars(autocast).copy()
-    _C.ambient_changes()
-    native = _C.set_autocast(any(enabled.values()))
-    for (module, name), value in zip(_KEPT, kept):
-        setattr(module, name, value)
-    autocast.caches, autocast.enabled, autocast.dtypes = caches, dict(enabled), dict(dtypes)
-    autocast.cast = {}
-    defaults.push_device(where)
-    try:
-        yield
-    finally:
-        defaults.pop_device()
-        for (module, name), value in zip(_KEPT, before):
-            setattr(module, name, value)
-        vars(autocast).update(state)
-        _C.set_autocast(native)
+    return Scope(
+        ABOUT_TO_CHANGE,
+        (_C.set_autocast, any(enabled.values())),
+        *((module, name, value) for (module, name), value in zip(_KEPT, kept)),
+        (autocast, "caches", caches),
+        (autocast, "enabled", dict(enabled)),
+        (autocast, "dtypes", dict(dtypes)),
+        (autocast, "cast", {}),
+        *defaults.device_changes(where),
+    )

@@ -14,6 +14,7 @@ from typing import Any
 from tritorch import _C
 from tritorch._following import stances
 from tritorch._following.calls import Call, Place, Segment, Slot, filing
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 
 
@@ -52,7 +53,7 @@ def may_record(region: Any, gate: Any, place: Place | None) -> bool:
 
 def _why(region: Any, gate: Any) -> str:
     """Why a call is none of those that came here before."""
-    known = [step for step in region.here.next if not step.barrier]
+    known = [step for step in region.here.next if not step.barrier and step.call is not None]
     if not known:
         return f"{_named(gate)} is called where the function called nothing more"
     alike = [step.call for step in known if step.gate is gate]
@@ -98,12 +99,9 @@ def recorded(region: Any, segment: Segment, steps: Sequence[Any]) -> None:
     follower = region.follower
     if follower.options.backend is None:
         return
-    region.busy += 1
-    try:
+    with Scope((region, "busy", region.busy + 1)):
         examples = [_example(segment, slot, inputs) for slot in segment.inputs]
         ask(follower, segment, steps[0], steps[-1], examples)
-    finally:
-        region.busy -= 1
 
 
 def _example(segment: Segment, slot: int, tensors: dict[int, Tensor]) -> Tensor:
@@ -134,12 +132,8 @@ class Compiled:
         self, region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
     ) -> Any:
         """Computes what waits; it is the plan for the next time, too."""
-        before = _C.is_grad_enabled()
-        _C.set_grad_enabled(self.gradients)
-        try:
+        with Scope((_C.set_grad_enabled, self.gradients)):
             found = self.run([tensors[i] for i in self.segment.inputs])
-        finally:
-            _C.set_grad_enabled(before)
         waiting = region.tensors(tensors)
         for slot in held:
             _C.become(waiting[slot], found[self.places[slot]])
@@ -148,12 +142,8 @@ class Compiled:
 
 def ask(follower: Any, segment: Segment, first: Any, last: Any, examples: list[Tensor]) -> Compiled:
     """Asks a function's backend for a segment, in the mode in which it is called."""
-    before = _C.is_grad_enabled()
-    _C.set_grad_enabled(records(segment))
-    try:
+    with Scope((_C.set_grad_enabled, records(segment))):
         made = Compiled(segment, follower.options.backend(segment, examples))
-    finally:
-        _C.set_grad_enabled(before)
     follower.compiled[first, last] = made
     return made
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +12,7 @@ from tritorch import _C
 from tritorch.core import locks
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
+from tritorch.core.scopes import Scope
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Reason(NamedTuple):
         return self.text
 
 
-class _Filing:
+class _Filing(Scope):
     """Held while a call is written down, or made with symbols: other threads read what is known,
     and a function's symbols have the values of one run at a time.
 
@@ -66,29 +65,11 @@ class _Filing:
     def __init__(self) -> None:
         self.lock = locks.rlock()
 
-    def __enter__(self) -> None:
-        self.lock.acquire()
-        _C.hold_back(1)
-
-    def __exit__(self, *error: object) -> None:
-        _C.hold_back(-1)
-        self.lock.release()
+    def changes(self) -> Any:
+        return (self.lock.acquire, None, self.lock.release), (_C.hold_back, 1)
 
 
 filing = _Filing()
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Inside, no garbage is looked for: what is made for a plan lives on, and to go through all
-    objects that a program has, again and again, takes longer than to make it."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 Layout = tuple[tuple[Any, ...], tuple[Any, ...]]  # sizes and strides, of which some are symbols

@@ -4,16 +4,16 @@ sizes, what sizes decide.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
 from tritorch._following.calls import Layout, Slot, mapped
 from tritorch._following.symbols import apart, arguments, hinted, strides_of
 from tritorch._following.tape import Form, Tape, Unfit
-from tritorch.core.device import PretendedDevice, pretence, pretending
+from tritorch.core.device import PretendedDevice, pretence_changes
 from tritorch.core.meta import MetaArray, meta_of
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 
 
@@ -61,18 +61,9 @@ def _lay(array: MetaArray, form: Form) -> None:
         array.strides = strides_of(array.shape, form.shape, form.strides, {})
 
 
-@contextlib.contextmanager
-def describing() -> Iterator[None]:
+def describing() -> Scope:
     """Inside, functions compute with tensors without memory."""
-    before = _C.is_grad_enabled()
-    outer, pretence.mode = pretence.mode, _describing
-    pretending.append(_describing)
-    try:
-        yield
-    finally:
-        pretence.mode = outer
-        pretending.remove(_describing)
-        _C.set_grad_enabled(before)
+    return Scope(*pretence_changes(_describing), (_C.set_grad_enabled, _C.is_grad_enabled()))
 
 
 def twin_of(x: Tensor, layout: Layout | None = None, grads: bool = True) -> Tensor:
@@ -117,16 +108,15 @@ def run_again(
 ) -> None:
     """Makes the calls of steps, as they were made, on other tensors; numbers: those that are open,
     or their symbols."""
-    before = _C.is_inference_mode()
-    try:
+    with Scope(
+        (_C.set_inference_mode, _C.is_inference_mode()), (_C.set_grad_enabled, _C.is_grad_enabled())
+    ):
         for step in steps:
             args, kwargs = arguments(step.call, numbers)
             named = {name: substituted(x, tensors) for name, x in kwargs.items()}
             _C.set_grad_enabled(step.grad_enabled)
             _C.set_inference_mode(step.inference_mode)
             bind(step.call.results, step.gate(*substituted(args, tensors), **named), tensors)
-    finally:
-        _C.set_inference_mode(before)
 
 
 def run_described(

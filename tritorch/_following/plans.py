@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch._following import counts, showing
-from tritorch._following.calls import Slot, slots_of, uncollected
+from tritorch._following.calls import Slot, slots_of
 from tritorch._following.described import (
     DescribedTape,
     described,
@@ -26,9 +26,10 @@ from tritorch._following.passes.renaming import renamed
 from tritorch._following.symbols import Path, computed, opened, places_of
 from tritorch._following.tape import Form, Tape, Unfit, Value, form_of, renumbered
 from tritorch._following.varying import Varying, varying
-from tritorch.core import dispatching
+from tritorch.core import dispatching, scopes
 from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
+from tritorch.core.scopes import inside, uncollected
 from tritorch.core.tensor import Tensor
 
 # The part of a CUDA graph's nodes that may be changed for a run: changing one costs the host about
@@ -324,7 +325,7 @@ class Draft:
         calls = self.varying.lowered(self.notes, self.forms)
         return without_dead(calls, set(self.kept))
 
-    @uncollected()
+    @inside(uncollected)
     def __call__(
         self, region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
     ) -> Any:
@@ -333,11 +334,8 @@ class Draft:
         for slot, number in self.inputs:
             values[number] = tensors[slot]._array
         forms = self.varying.begin(values, self.forms, region.numbers)
-        before = _C.set_grad_enabled(False)
-        try:
+        with scopes.unrecorded:
             calls = [checked(call, values, forms) for call in self.calls]
-        finally:
-            _C.set_grad_enabled(before)
         known, given = self.varying.fixed(forms), [n for _, n in self.inputs]
         making = region.follower.options.making
         calls = improved(calls, known, given, self.kept, making, self.alone)
@@ -374,7 +372,7 @@ def first(
 
     if region.follower.options.backend is not None:
         return backing.first(region, steps, tensors, held)
-    with uncollected():
+    with uncollected:
         return _first(region, steps, tensors, held)
 
 

@@ -31,8 +31,7 @@ first: `settle`.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +52,7 @@ from tritorch._following.symbols import Known
 from tritorch.core import arrays
 from tritorch.core.dispatching import noting
 from tritorch.core.meta import meta_of
+from tritorch.core.scopes import Scope, unchanged
 from tritorch.core.tensor import Tensor
 
 
@@ -142,19 +142,13 @@ def following() -> Follower | None:
     return None if region is None or region.busy else region.follower
 
 
-@contextlib.contextmanager
-def paused() -> Iterator[None]:
+def paused() -> Scope:
     """Inside, nothing is followed."""
     region = _C.current_region()
     if region is None:
-        yield
-        return
+        return unchanged
     break_here("disabled")
-    region.busy += 1
-    try:
-        yield
-    finally:
-        region.busy -= 1
+    return Scope((region, "busy", region.busy + 1))
 
 
 def break_here(reason: str, error: bool | None = None) -> None:
@@ -170,17 +164,12 @@ def break_here(reason: str, error: bool | None = None) -> None:
     region.compute()
 
 
-@contextlib.contextmanager
-def at_once(what: str) -> Iterator[None]:
+def at_once(what: str) -> Scope:
     """Inside, nothing is followed, and what was called before is done: what waits for nobody."""
     region: Any = _C.current_region()
     if not region.busy and (region.waits or steps_of(region)):
         break_here(f"{what} is called at once", error=False)
-    region.busy += 1
-    try:
-        yield
-    finally:
-        region.busy -= 1
+    return Scope((region, "busy", region.busy + 1))
 
 
 def _tell_of_break(
@@ -243,8 +232,8 @@ def _close(region: Any, reason: str, place: Place | None) -> None:
     follower = region.follower
     number = len(follower.segments)
     segment = segment_of(steps, held_by(region, steps), number, reason, place)
-    steps[-1].call.segment = segment
     follower.segments.append(segment)
+    steps[-1].call.segment = segment
     for listener in listeners:
         listener.recorded(follower, segment)
     backing.recorded(region, segment, steps)
@@ -309,7 +298,11 @@ def _learn(region: Any, gate: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
             return result
         region.learns = True
         with filing:
-            added = _file(region, gate, call, given, before, result)
+            try:
+                added = _file(region, gate, call, given, before, result)
+            except BaseException:  # an interrupt, say: half of a call is not known
+                region.forget(call)
+                raise
         if added:
             return result
         call.barrier = why = _INCOMPARABLE

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import inspect
 import logging
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tritorch._following.calls import Place
+from tritorch.core.scopes import Scope
 
 log = logging.getLogger("torch._dynamo.convert_frame")
 # The stances that PyTorch has.  A first run is eager in any case, and recorded, so that those which
@@ -30,22 +31,28 @@ class DynamoStance:
     backend: str | Callable[..., Any] | None = None
 
 
+def take(stance: DynamoStance) -> DynamoStance:
+    """Makes a stance the current one; returns the one before."""
+    before = current
+    Scope(*taken(stance)).__enter__()
+    return before
+
+
 current = DynamoStance()
 plain = True  # nothing but the defaults: what each call asks
 
 
-def take(stance: DynamoStance) -> DynamoStance:
-    """Makes a stance the current one; returns the one before."""
+def taken(stance: DynamoStance) -> tuple[Any, ...]:
+    """The changes that make a stance the current one, Note [Scopes]."""
     from tritorch._following.regions import following
 
-    global current, plain
     if following() is not None:
         raise RuntimeError("attempted to set_stance in a torch.compile region")
     if stance.stance not in KNOWN:
         raise RuntimeError(f"invalid torch.compile stance '{stance}'")
-    before, current = current, stance
+    here = sys.modules[__name__]
     plain = stance.stance in KNOWN[:3] and stance.backend is None
-    return before
+    return (here, "current", stance), (here, "plain", plain)
 
 
 # ---- graph breaks that are errors ----------------------------------------------------------------
@@ -58,15 +65,9 @@ class _Strict(threading.local):
 strict = _Strict()
 
 
-@contextlib.contextmanager
-def errors_on_graph_break(errors: bool | None) -> Iterator[None]:
+def errors_on_graph_break(errors: bool | None) -> Scope:
     """Inside, a flush before the end of a region raises, or does not; None: as outside."""
-    before = strict.errors
-    strict.errors = before if errors is None else errors
-    try:
-        yield
-    finally:
-        strict.errors = before
+    return Scope((strict, "errors", strict.errors if errors is None else errors))
 
 
 # ---- recordings ----------------------------------------------------------------------------------
@@ -124,7 +125,7 @@ def _limit(options: Any) -> float:
 
     if options.recompile_limit is not None:
         return options.recompile_limit
-    default = config._default["recompile_limit"]
+    default = vars(config)["_default"]["recompile_limit"]
     if options.backend is None and config.recompile_limit == default:
         return float("inf")
     return config.recompile_limit

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tritorch._library import operators
 from tritorch._library.infer_schema import infer_schema
 from tritorch._library.utils import has_kwarg_only_tensors, program_source
+from tritorch.core.scopes import Scope, scoped
 from tritorch.ops.record.overloads import OpOverload
 from tritorch.schema.parser import parse_schema
 from tritorch.schema.tags import Tag
@@ -109,15 +109,12 @@ class CustomOpDef:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._opoverload(*args, **kwargs)
 
-    @contextlib.contextmanager
-    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
+    @scoped
+    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Scope:
         """Inside, what was registered for a kind of device computes, or the first function."""
-        before = set(self._disabled_kernel)
-        (self._disabled_kernel.discard if enabled else self._disabled_kernel.add)(device_type)
-        try:
-            yield
-        finally:
-            self._disabled_kernel = before
+        others = self._disabled_kernel - {device_type}
+        disabled = others if enabled else others | {device_type}
+        return Scope((self, "_disabled_kernel", disabled))
 
     def register_kernel(
         self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /

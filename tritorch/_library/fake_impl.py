@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from tritorch.core.meta import DynamicOutputShapeException
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.symbolic import INF, ShapeEnv, SymInt
 from tritorch.core.thread_state import carried
 
@@ -59,14 +59,10 @@ class _Now(threading.local):
 _now = carried(_Now())
 
 
-@contextlib.contextmanager
-def set_ctx_getter(ctx_getter: Callable[[], Any]) -> Iterator[None]:
+@scoped
+def set_ctx_getter(ctx_getter: Callable[[], Any]) -> Scope:
     """Inside, `get_ctx()` gives what a function gives."""
-    before, _now.getter = _now.getter, ctx_getter
-    try:
-        yield
-    finally:
-        _now.getter = before
+    return Scope((_now, "getter", ctx_getter))
 
 
 def get_ctx() -> FakeImplCtx:

@@ -9,6 +9,7 @@ from tritorch._library import operators
 from tritorch._library.operators import AUTOGRAD, COMPOSED
 from tritorch._library.utils import is_builtin
 from tritorch.core.published import PUBLIC
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.overloads import DEFINED, OpOverload, OpOverloadPacket
 
@@ -105,11 +106,8 @@ def _test_autograd_registration(op: OpOverload, args: Any, kwargs: Any, *rest: A
     if definition is None or not {*AUTOGRAD, COMPOSED}.isdisjoint(definition.keys()):
         return
     inputs = {id(x) for x in given}
-    before, operators.fallback.mode = operators.fallback.mode, "nothing"
-    try:  # what wants a gradient got that from its kernel
+    with Scope((operators.fallback, "mode", "nothing")):  # gradients are those of its kernel
         outputs = _leaves([op(*args, **kwargs)])
-    finally:
-        operators.fallback.mode = before
     if any(x.requires_grad and id(x) not in inputs for x in outputs):
         raise AssertionError(
             f"{op.name()}: at least one output of this operator has requires_grad=True but the "

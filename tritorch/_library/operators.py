@@ -27,6 +27,7 @@ from tritorch.core import dispatching
 from tritorch.core.batched import BatchedArray
 from tritorch.core.meta import MetaArray, mode_of
 from tritorch.core.published import PUBLIC
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret import dispatch, vmap
 from tritorch.ops.record.overloads import DEFINED, OpOverload, OpOverloadPacket, bind, namespace
@@ -453,18 +454,7 @@ class _Inside(threading.local):
 
     def without(self, definition: Definition) -> Any:
         """A scope inside of which a definition's kernel does not run."""
-        return _Scope(self, definition)
-
-
-class _Scope:
-    def __init__(self, inside: _Inside, definition: Definition) -> None:
-        self.inside, self.definition = inside, definition
-
-    def __enter__(self) -> None:
-        self.inside.running.append(self.definition)
-
-    def __exit__(self, *exception: object) -> None:
-        self.inside.running.remove(self.definition)
+        return Scope((self, "running", [*self.running, definition]))
 
 
 _inside = _Inside()

@@ -12,18 +12,17 @@ refused, or described if the mode was told to.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
 from tritorch._trees.walk import tree_map
 from tritorch.core import arrays, gates, layout
 from tritorch.core.batched import innermost
-from tritorch.core.device import PretendedDevice, device as Device, pretence, pretending
+from tritorch.core.device import PretendedDevice, device as Device, pretence, pretence_changes
 from tritorch.core.dispatching import without_modes
 from tritorch.core.dtype import bool_
 from tritorch.core.meta import (
@@ -35,6 +34,7 @@ from tritorch.core.meta import (
     mode_of,
     real_among_fake,
 )
+from tritorch.core.scopes import Scope
 from tritorch.core.storage import nbytes_of
 from tritorch.core.symbolic import INF, ShapeEnv, SymFloat
 from tritorch.core.tensor import Tensor, in_place_of
@@ -245,19 +245,9 @@ class FakeTensorMode(TorchFunctionMode):
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.fake_tensor_converter = FakeTensorConverter()
-        self._before: list[Any] = []
 
-    def __enter__(self) -> FakeTensorMode:
-        self._before.append(pretence.mode)
-        pretending.append(self)
-        pretence.mode = self
-        super().__enter__()
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        super().__exit__(*exception)
-        pretence.mode = self._before.pop()
-        pretending.remove(self)
+    def changes(self) -> Any:
+        return *pretence_changes(self), *super().changes()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -417,23 +407,19 @@ def _strides_of(shape: Any, strides: Any, open_shape: Any) -> Any:
     return tuple(found)
 
 
-class unset_fake_temporarily:
+class unset_fake_temporarily(Scope):
     """`with unset_fake_temporarily():` tensors are made and computed for real again."""
 
+    changes = ((pretence, "mode", None),)
+
     def __enter__(self) -> Any:
-        self._mode = pretence.mode
-        pretence.mode = None
-        return self._mode
-
-    def __exit__(self, *exception: Any) -> None:
-        pretence.mode = self._mode
+        super().__enter__()
+        return self.prev
 
 
-@contextlib.contextmanager
-def as_it_is() -> Iterator[None]:
+def as_it_is() -> Scope:
     """No mode is asked, and tensors are real."""
-    with unset_fake_temporarily(), without_modes(), gates.DisableTorchFunction():
-        yield
+    return Scope(unset_fake_temporarily(), without_modes(), gates.DisableTorchFunction())
 
 
 def _field(name: str, read: Callable[[PretendedDevice], Any]) -> property:

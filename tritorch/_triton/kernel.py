@@ -18,6 +18,7 @@ from typing import Any
 from tritorch import _C, _triton
 from tritorch._triton import cache, compilers, keys, plan, sources, written
 from tritorch._triton.names import resolve
+from tritorch.core.scopes import Scope, unchanged
 
 # On the simulated device: called with what a launch was compiled to (a SimulatedKernel), the
 # launch's key, or None, and the kernel's name.
@@ -158,18 +159,12 @@ def _run(function: Any, device: int, args: tuple[Any, ...], options: dict[str, A
     """Compiles for these arguments through Triton itself, so that its specialisation is ours."""
     args = tuple(_described(arg) if type(arg) is _C.Descriptor else resolve(arg) for arg in args)
     options = {name: resolve(value) for name, value in options.items()}
-    previous = _C.current_device()
-    if device != previous:
-        _C.set_device(device)
-    try:
+    with unchanged if device == _C.current_device() else Scope((_C.exchange_device, device)):
         compiled = function.run(*args, grid=(1,), warmup=True, **options)
         if hasattr(compiled, "result"):  # an asynchronous compilation's placeholder
             compiled = compiled.result()
         if compiled is not None:
             compiled.run  # noqa: B018  (loads the binary)
-    finally:
-        if device != previous:
-            _C.set_device(previous)
     return compiled
 
 

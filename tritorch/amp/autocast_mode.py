@@ -9,18 +9,14 @@ from typing import Any
 
 from tritorch.amp import policies
 from tritorch.amp.state import (
-    autocast_decrement_nesting,
-    autocast_increment_nesting,
-    clear_autocast_cache,
     get_autocast_dtype,
     is_autocast_available,
     is_autocast_cache_enabled,
     is_autocast_enabled,
-    set_autocast_cache_enabled,
-    set_autocast_dtype,
-    set_autocast_enabled,
+    state_changes,
 )
 from tritorch.core.dtype import bfloat16, dtype as Dtype, float16
+from tritorch.core.scopes import ScopeItself
 from tritorch.core.tensor import Tensor
 
 
@@ -29,7 +25,7 @@ def _require_name(device_type: Any) -> None:
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
 
 
-class autocast:
+class autocast(ScopeItself):
     """A region (or function) in which products run in a lower precision, by PyTorch's lists.
 
     with tritorch.autocast("cuda", dtype=tritorch.bfloat16):
@@ -55,7 +51,6 @@ class autocast:
             is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         )
         self._enabled = enabled and self._is_possible()
-        self._outer: list[tuple[bool, Dtype, bool]] = []
 
     def _is_possible(self) -> bool:
         if self.device == "cuda":
@@ -81,27 +76,8 @@ class autocast:
             return False
         return True
 
-    def __enter__(self) -> autocast:
-        self._outer.append(
-            (
-                is_autocast_enabled(self.device),
-                get_autocast_dtype(self.device),
-                is_autocast_cache_enabled(),
-            )
-        )
-        set_autocast_enabled(self.device, self._enabled)
-        set_autocast_dtype(self.device, self.fast_dtype)
-        set_autocast_cache_enabled(self._cache_enabled)
-        autocast_increment_nesting()
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        if autocast_decrement_nesting() == 0:
-            clear_autocast_cache()
-        enabled, dtype, caches = self._outer.pop()
-        set_autocast_enabled(self.device, enabled)
-        set_autocast_dtype(self.device, dtype)
-        set_autocast_cache_enabled(caches)
+    def changes(self) -> Any:
+        return state_changes(self.device, self._enabled, self.fast_dtype, self._cache_enabled)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)

@@ -13,6 +13,7 @@ from tritorch.amp.scaling import unscale_and_check_, update_scale_
 from tritorch.autograd import no_grad
 from tritorch.core.dtype import float16, float32, int32
 from tritorch.core.published import PUBLIC
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 
 _SCALE_FIRST = (
@@ -200,14 +201,12 @@ class GradScaler:
         scale = self._known_scale("step")
         if mine["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
-            optimizer.grad_scale = scale * getattr(optimizer, "grad_scale", 1)
+            held = scale * getattr(optimizer, "grad_scale", 1)
         else:
-            optimizer.grad_scale = getattr(optimizer, "grad_scale", None)
-        optimizer.found_inf = self._total(mine["found_inf_per_device"].values())
-        try:
+            held = getattr(optimizer, "grad_scale", None)
+        infinite = self._total(mine["found_inf_per_device"].values())
+        with Scope((optimizer, "grad_scale", held), (optimizer, "found_inf", infinite)):
             return optimizer.step(*args, **kwargs)
-        finally:
-            del optimizer.grad_scale, optimizer.found_inf
 
     def _total(self, found: Iterable[Tensor]) -> Tensor:
         scale = self._known_scale("update")

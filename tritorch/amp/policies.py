@@ -16,7 +16,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.amp.state import state
-from tritorch.core import gates
+from tritorch.core import gates, scopes
 from tritorch.core.dtype import bfloat16, dtype as Dtype, float16, float32
 from tritorch.core.published import AUTOCAST
 from tritorch.core.tensor import Tensor
@@ -48,7 +48,8 @@ def cast(value: Any, dtype: Dtype, device: str) -> Any:
         # A cast that was made without a graph must not serve where one is wanted.
         key = (id(value), dtype, _C.is_grad_enabled())
         kept = state.cast.get(key)
-        if kept is None or kept[0] is not value or kept[1] != value._version:
+        stale = kept is None or kept[0] is not value or kept[1] != value._version
+        if stale or _C.is_lost(kept[2]):  # a compiled function that failed has left none
             kept = state.cast[key] = (value, value._version, value.to(dtype))
         return kept[2]
     if type(value) in (list, tuple):
@@ -176,11 +177,8 @@ class Policy:
         how = self.by_device[device] if state.enabled[device] else None
         if how is None:
             return function(*args, **kwargs)
-        before = _C.set_autocast(False)
-        try:
+        with scopes.Scope((_C.set_autocast, False)):
             return how(function, args, kwargs, device)
-        finally:
-            _C.set_autocast(before)
 
 
 def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:

@@ -9,6 +9,7 @@ from tritorch import _C
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import bfloat16, dtype, float16
+from tritorch.core.scopes import ABOUT_TO_CHANGE
 from tritorch.core.thread_state import carried
 
 
@@ -27,7 +28,7 @@ state = carried(_State())
 def is_autocast_available(device_type: str) -> bool:
     """Whether autocast knows a type of device."""
     kind = Device(device_type).type
-    return kind in state.enabled or kind in _elsewhere
+    return kind in state.enabled or kind in _away.set
 
 
 def _known(
@@ -43,8 +44,8 @@ def _known(
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether functions of tensors on a type of device are autocast; by default on the GPU."""
-    if device_type in _elsewhere:
-        return _elsewhere[device_type][0]
+    if device_type in _away.set:
+        return _away.set[device_type][0]
     return state.enabled[_known(device_type or "cuda")]
 
 
@@ -52,8 +53,8 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     """Turns autocast on or off; with one argument, on the GPU."""
     if enabled is None:
         device_type, enabled = "cuda", device_type
-    if device_type in _elsewhere:
-        _elsewhere[device_type] = (bool(enabled), _elsewhere[device_type][1])
+    if device_type in _away.set:
+        _away.set[device_type] = (bool(enabled), _away.set[device_type][1])
         return
     _C.ambient_changes()
     state.enabled[_known(device_type)] = bool(enabled)
@@ -62,15 +63,15 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 def get_autocast_dtype(device_type: str) -> dtype:
     """The dtype that autocast lowers to."""
-    if device_type in _elsewhere:
-        return _elsewhere[device_type][1]
+    if device_type in _away.set:
+        return _away.set[device_type][1]
     return state.dtypes[_known(device_type, "unsupported scalarType")]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Sets the dtype that autocast lowers to."""
-    if device_type in _elsewhere:
-        _elsewhere[device_type] = (_elsewhere[device_type][0], dtype)
+    if device_type in _away.set:
+        _away.set[device_type] = (_away.set[device_type][0], dtype)
         return
     _C.ambient_changes()
     state.dtypes[_known(device_type)] = dtype
@@ -104,53 +105,76 @@ def autocast_decrement_nesting() -> int:
     return state.nesting
 
 
+def state_changes(device_type: str, enabled: bool, dtype: dtype, caches: bool) -> Any:
+    """The changes of a region: Note [Scopes].  The outermost one has casts of its own."""
+    nesting = (state, "nesting", state.nesting + 1)
+    cast = (state, "cast", state.cast if state.nesting else {})
+    kept = (ABOUT_TO_CHANGE, (state, "caches", bool(caches)), nesting, cast)
+    if device_type in _away.set:
+        return (*kept, (_away, "set", {**_away.set, device_type: (bool(enabled), dtype)}))
+    kind = _known(device_type)
+    on = {**state.enabled, kind: bool(enabled)}
+    return (
+        *kept,
+        (state, "enabled", on),
+        (state, "dtypes", {**state.dtypes, kind: dtype}),
+        (_C.set_autocast, any(on.values())),
+    )
+
+
 # ---- devices that are not here -------------------------------------------------------------------
 
+
 # Programs switch autocast for them on and off; there is no tensor on one that it could act on.
-_elsewhere: dict[str, tuple[bool, dtype]] = {
-    **dict.fromkeys(("ipu", "mps", "mtia", "privateuseone", "xpu"), (False, float16)),
-    **dict.fromkeys(("hpu", "maia", "xla"), (False, bfloat16)),
-}
+class _Away:
+    def __init__(self) -> None:
+        self.set: dict[str, tuple[bool, dtype]] = {
+            **dict.fromkeys(("ipu", "mps", "mtia", "privateuseone", "xpu"), (False, float16)),
+            **dict.fromkeys(("hpu", "maia", "xla"), (False, bfloat16)),
+        }
+
+
+_away = _Away()
 
 
 def is_autocast_ipu_enabled() -> bool:
     """What `set_autocast_ipu_enabled` was given last."""
-    return _elsewhere["ipu"][0]
+    return _away.set["ipu"][0]
 
 
 def set_autocast_ipu_enabled(enabled: bool) -> None:
     """Kept for IPUs, of which there are none."""
-    _elsewhere["ipu"] = (bool(enabled), _elsewhere["ipu"][1])
+    _away.set["ipu"] = (bool(enabled), _away.set["ipu"][1])
 
 
 def get_autocast_ipu_dtype() -> dtype:
     """The dtype that autocast would lower to on an IPU."""
-    return _elsewhere["ipu"][1]
+    return _away.set["ipu"][1]
 
 
 def set_autocast_ipu_dtype(dtype: dtype) -> None:
     """Sets the dtype that autocast would lower to on an IPU."""
-    _elsewhere["ipu"] = (_elsewhere["ipu"][0], dtype)
+    _away.set["ipu"] = (_away.set["ipu"][0], dtype)
 
 
 def is_autocast_xla_enabled() -> bool:
     """What `set_autocast_xla_enabled` was given last."""
-    return _elsewhere["xla"][0]
+    return _away.set["xla"][0]
 
 
 def set_autocast_xla_enabled(enabled: bool) -> None:
     """Kept for XLA's devices, of which there are none."""
-    _elsewhere["xla"] = (bool(enabled), _elsewhere["xla"][1])
+    _away.set["xla"] = (bool(enabled), _away.set["xla"][1])
 
 
 def get_autocast_xla_dtype() -> dtype:
     """The dtype that autocast would lower to on XLA's devices."""
-    return _elsewhere["xla"][1]
+    return _away.set["xla"][1]
 
 
 def set_autocast_xla_dtype(dtype: dtype) -> None:
     """Sets the dtype that autocast would lower to on XLA's devices."""
-    _elsewhere["xla"] = (_elsewhere["xla"][0], dtype)
+    _away.set["xla"] = (_away.set["xla"][0], dtype)
 
 
 # ---- older names ---------------------------------------------------------------------------------

@@ -7,45 +7,50 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.defaults import require_bool
+from tritorch.core.scopes import Scope, ScopeWhenMade
 
-_enabled = False
-_check_nan = True
+
+class _Setting:
+    on, check_nan = False, True
+
+
+_setting = _Setting()
 
 
 def is_anomaly_enabled() -> bool:
     """Whether anomaly detection is on."""
-    return _enabled
+    return _setting.on
 
 
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether it looks for NaN."""
-    return _check_nan
+    return _setting.check_nan
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     """Turns anomaly detection on or off."""
-    global _enabled, _check_nan
     require_bool("set_anomaly_enabled", "enabled", mode, 1)
     require_bool("set_anomaly_enabled", "check_nan", check_nan, 2)
-    _enabled, _check_nan = mode, check_nan
-    _C.set_tracing_calls(_enabled)
+    _setting.on, _setting.check_nan = mode, check_nan
+    _C.set_tracing_calls(mode)
 
 
-class set_detect_anomaly:
+def _anomaly_changes(mode: bool, check_nan: bool) -> tuple[Any, ...]:
+    require_bool("set_anomaly_enabled", "enabled", mode, 1)
+    require_bool("set_anomaly_enabled", "check_nan", check_nan, 2)
+    return (
+        (_setting, "on", mode), (_setting, "check_nan", check_nan), (_C.set_tracing_calls, mode)
+    )  # fmt: skip
+
+
+class set_detect_anomaly(ScopeWhenMade):
     """Turns anomaly detection on or off, as a call or as a context."""
 
-    def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self.before = (_enabled, _check_nan)
-        set_anomaly_enabled(mode, check_nan)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exception: Any) -> None:
-        set_anomaly_enabled(*self.before)
+    def changes(self, mode: bool, check_nan: bool = True) -> Any:
+        return _anomaly_changes(mode, check_nan)
 
 
-class detect_anomaly:
+class detect_anomaly(Scope):
     """Within, each node keeps the stack of its forward call, and NaN gradients raise."""
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -56,23 +61,20 @@ class detect_anomaly:
             stacklevel=2,
         )
 
-    def __enter__(self) -> None:
-        self.inner = set_detect_anomaly(True, self.check_nan)
-
-    def __exit__(self, *exception: Any) -> None:
-        self.inner.__exit__()
+    def changes(self) -> Any:
+        return _anomaly_changes(True, self.check_nan)
 
 
 def run(node: Any, g: Any) -> Any:
     """One node's gradient, with the forward's stack when it fails."""
-    if not _enabled:
+    if not _setting.on:
         return node._node_op.backward(node, g)
     try:
         results = tuple(node._node_op.backward(node, g))
     except Exception:
         _explain(node)
         raise
-    if _check_nan:
+    if _setting.check_nan:
         for i, result in enumerate(results):
             if result is not None and result.dtype.is_floating_point and bool(result.isnan().any()):
                 _explain(node)

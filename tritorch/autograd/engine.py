@@ -36,11 +36,12 @@ from tritorch.autograd.arriving import (
     sum_of,
 )
 from tritorch.autograd.nodes import FREED, AccumulateGrad, Node
-from tritorch.autograd.passes import current, queue_callback, started
+from tritorch.autograd.passes import current, queue_callback, within
 from tritorch.core import profiling
 from tritorch.core.defaults import warn_once
 from tritorch.core.dispatching import watching
 from tritorch.core.profiling import events
+from tritorch.core.scopes import Scope
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import run_in_thread
@@ -63,13 +64,10 @@ def backward(
     """
     _C.settle()
     if current.depth and current.depth % _DEEP == 0:
-        current.depth += 1
-        try:
+        with Scope((current, "depth", current.depth + 1)):
             return run_in_thread(
                 lambda: backward(tensors, grads, retain_graph, create_graph, inputs, accumulate)
             )
-        finally:
-            current.depth -= 1
     if not all(isinstance(tensor, Tensor) for tensor in tensors):
         tensors = [_root(tensor) for tensor in tensors]
     captures = None if inputs is None else Captures(inputs)
@@ -82,34 +80,22 @@ def backward(
             "break the cycle and avoid the leak.",
             stacklevel=5,
         )
+    callbacks: list[Any] = []
     outermost = current.callbacks is None
-    if outermost:
-        current.callbacks = []
-    current.depth += 1
-    running = started(tensors, captures)
-    before = _C.set_grad_enabled(create_graph)
-    _C.unfollow(1)
+    streams = node_streams.of_pass()
+    leave = None if streams is None else streams.leave
+    around = callbacks if outermost else current.callbacks
     try:
-        streams = node_streams.of_pass()
-        try:
+        with within(tensors, captures, around, create_graph, leave):
             _run(tensors, grads, retain_graph or create_graph, create_graph, captures, streams)
-        finally:
-            if streams is not None:
-                streams.leave()
-        if outermost:
-            for callback in current.callbacks or ():
+            if leave is not None:
+                leave()
+            for callback in callbacks:
                 callback()
     except BaseException as error:
         # A traceback must not keep the tensors of a failed pass alive (in a notebook, for ever).
         _clear_frames(error.__traceback__)
         raise
-    finally:
-        _C.unfollow(-1)
-        _C.set_grad_enabled(before)
-        running.end()
-        current.depth -= 1
-        if outermost:
-            current.callbacks = None
     if captures is None or inputs is None:
         return []
     _run_hooks_of_leaves(captures, inputs)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch.autograd import duals
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 
-_levels: list[int] = []
+
+class _Levels:
+    entered: Sequence[int] = ()
+
+
+_levels = _Levels()
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -19,32 +26,35 @@ class UnpackedDualTensor(NamedTuple):
 
 def enter_dual_level() -> int:
     """Begins a level; there can be one."""
-    if _levels:
+    if _levels.entered:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _levels.append(0)
+    _levels.entered = [0]
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Ends the level."""
-    if not _levels:
+    if not _levels.entered:
         raise RuntimeError("Trying to exit a forward AD level but none was entered")
-    _levels.pop()
+    _levels.entered = ()
 
 
-class dual_level:
+class dual_level(Scope):
     """`with dual_level():` tensors can be made dual."""
 
-    def __enter__(self) -> int:
-        return enter_dual_level()
+    def changes(self) -> Any:
+        if _levels.entered:
+            raise RuntimeError("Nested forward mode AD is not supported at the moment")
+        return ((_levels, "entered", [0]),)
 
-    def __exit__(self, *exception: Any) -> None:
-        exit_dual_level()
+    def __enter__(self) -> int:
+        super().__enter__()
+        return 0
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """The tensor with a tangent."""
-    if not _levels:
+    if not _levels.entered:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
             "enter_dual_level() first."
@@ -65,4 +75,4 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of a tensor."""
-    return UnpackedDualTensor(duals.primal_of(tensor), tensor._tangent if _levels else None)
+    return UnpackedDualTensor(duals.primal_of(tensor), tensor._tangent if _levels.entered else None)

@@ -24,6 +24,7 @@ from tritorch.autograd.nested import (
     _unflatten as _unflatten,
 )
 from tritorch.autograd.nodes import FREED, Node, RemovableHandle, gradient_edge
+from tritorch.core import scopes
 from tritorch.core.batched import BatchedArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
@@ -184,11 +185,8 @@ class _FunctionOperator:
                 if each is None and node.__dict__["_shapes"][i] is not None:
                     shape, kind, device = node.__dict__["_shapes"][i]
                     grads[i] = PUBLIC["zeros"](shape, dtype=kind, device=device)
-        around, passes.current.node = passes.current.node, node
-        try:
+        with scopes.Scope((passes.current, "node", node)):
             results = backward_of(self.function)(node, *grads)
-        finally:
-            passes.current.node = around
         results = results if isinstance(results, tuple) else (results,)
         wanted = node.__dict__["_arguments"]
         if len(results) > wanted:
@@ -346,15 +344,13 @@ def _run(cls: Any, args: tuple[Any, ...], ctx: Any, keep: bool = False, kwargs: 
     fields["_needs"] = needs
     fields["_arguments"] = len(args)
     fields["_tensor_positions"] = positions
-    before = _C.set_grad_enabled(False)
-    try:
+    before = _C.is_grad_enabled()
+    with scopes.unrecorded:
         if _is_overridden(cls, "setup_context"):
             result = cls.forward(*args)
             cls.setup_context(ctx, args, result)
         else:
             result = cls.forward(ctx, *args, **(kwargs or {}))
-    finally:
-        _C.set_grad_enabled(before)
     single = not isinstance(result, tuple)
     outputs = [result] if single else list(result)
     recording = before and any(needs)
@@ -464,12 +460,10 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(ctx: Any, *grads: Any) -> Any:
-        before = _C.set_grad_enabled(False)
-        try:
+        recorded = _C.is_grad_enabled()
+        with scopes.unrecorded:
             results = function(ctx, *grads)
-        finally:
-            _C.set_grad_enabled(before)
-        if not before:
+        if not recorded:
             return results
         wanted = any(isinstance(g, Tensor) and g._requires_grad for g in grads)
         if not wanted:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritorch import _C
 from tritorch.core.published import PUBLIC
+from tritorch.core.scopes import recorded
 from tritorch.core.tensor import Tensor
 
 
@@ -68,14 +68,6 @@ def _done(values: Any, many: bool, create_graph: bool) -> Any:
     return items if many else items[0]
 
 
-class _on:
-    def __enter__(self) -> None:
-        self.before = _C.set_grad_enabled(True)
-
-    def __exit__(self, *exception: Any) -> None:
-        _C.set_grad_enabled(self.before)
-
-
 def _check_vector(v: Any, items: tuple[Tensor, ...], what: str) -> tuple[Tensor, ...]:
     if v is None:
         if len(items) != 1 or items[0].numel() != 1:
@@ -105,7 +97,7 @@ def vjp(
     strict: bool = False,
 ) -> Any:
     """func(inputs), and v^T J."""
-    with _on():
+    with recorded:
         many, items = _prepare(inputs, create_graph)
         out_many, outs = _run(func, items)
         vs = _check_vector(v, outs, "function")
@@ -121,7 +113,7 @@ def jvp(
     strict: bool = False,
 ) -> Any:
     """func(inputs), and J v, by two backward passes."""
-    with _on():
+    with recorded:
         _, items = _prepare(inputs, create_graph)
         vs = _check_vector(v, items, "input")
         out_many, outs = _run(func, items)
@@ -142,7 +134,7 @@ def jacobian(
             'function has more outputs than inputs, "forward-mode" tends to be more performant. '
             'Otherwise, prefer to use "reverse-mode".'
         )
-    with _on():
+    with recorded:
         many, items = _prepare(inputs, create_graph)
         out_many, outs = _run(func, items)
         rows = []
@@ -199,7 +191,7 @@ def vhp(
     strict: bool = False,
 ) -> Any:
     """func(inputs), and v^T H."""
-    with _on():
+    with recorded:
         many, items = _prepare(inputs, create_graph)
         vs = _check_vector(v, items, "input")
         out = _scalar(func)(*items)

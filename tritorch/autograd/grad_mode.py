@@ -11,44 +11,55 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.defaults import require_bool
+from tritorch.core.scopes import Scope, ScopeWhenMade
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 
 
-class _Mode:
+class _Mode(Scope):
     """A context that also decorates functions, generators and the methods of classes."""
 
     def clone(self) -> Any:
         return type(self)()
 
     def __call__(self, function: Any) -> Any:
-        if inspect.isclass(function):
-            warnings.warn(
-                "Decorating classes is deprecated and will be disabled in future versions. You "
-                "should only decorate functions or methods. To preserve the current behavior of "
-                "class decoration, you can directly decorate the `__init__` method and nothing "
-                "else.",
-                FutureWarning,
-                stacklevel=2,
-            )
-        if inspect.isgeneratorfunction(function):
-            return _wrap_generator(self, function)
-
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with self.clone():
-                return function(*args, **kwargs)
-
-        return wrapper
-
-    def __enter__(self) -> Any:
-        raise NotImplementedError
-
-    def __exit__(self, *exception: Any) -> None:
-        raise NotImplementedError
+        return _decorated(self, function)
 
 
-def _wrap_generator(mode: _Mode, function: Callable[..., Any]) -> Any:
+class _ModeWhenMade(ScopeWhenMade):
+    """One that sets when it is made; as a decorator it changes nothing there."""
+
+    mode: bool
+
+    def clone(self) -> Any:
+        return type(self)(self.mode)
+
+    def decorate(self, function: Any) -> Any:
+        return _decorated(self, function)
+
+
+def _decorated(mode: Any, function: Any) -> Any:
+    if inspect.isclass(function):
+        warnings.warn(
+            "Decorating classes is deprecated and will be disabled in future versions. You "
+            "should only decorate functions or methods. To preserve the current behavior of "
+            "class decoration, you can directly decorate the `__init__` method and nothing "
+            "else.",
+            FutureWarning,
+            stacklevel=3,
+        )
+    if inspect.isgeneratorfunction(function):
+        return _wrap_generator(mode, function)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with mode.clone():
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
+def _wrap_generator(mode: Any, function: Callable[..., Any]) -> Any:
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         generator = function(*args, **kwargs)
@@ -74,60 +85,35 @@ def _wrap_generator(mode: _Mode, function: Callable[..., Any]) -> Any:
     return wrapper
 
 
+_GRAD = {on: ((_C.set_grad_enabled, on),) for on in (False, True)}
+_OF_FUNCTION = inspect.signature(lambda orig_func=None: None)
+_INFERENCE = ((_C.set_inference_mode, True), (_C.set_grad_enabled, False))
+
+
 class no_grad(_Mode):
     """Within, nothing is recorded."""
 
-    def __new__(cls, orig_func: Any = None) -> Any:
-        self = object.__new__(cls)
-        return self if orig_func is None else _Mode.__call__(self, orig_func)
-
-    def __init__(self, orig_func: Any = None) -> None:
-        self.prev = False
-
-    def __enter__(self) -> None:
-        self.prev = _C.set_grad_enabled(False)
-
-    def __exit__(self, *exception: Any) -> None:
-        _C.set_grad_enabled(self.prev)
+    changes = _GRAD[False]
+    decorates = _decorated
+    __signature__ = _OF_FUNCTION
 
 
 class enable_grad(_Mode):
     """Within, calls are recorded, also inside no_grad."""
 
-    def __new__(cls, orig_func: Any = None) -> Any:
-        self = object.__new__(cls)
-        return self if orig_func is None else _Mode.__call__(self, orig_func)
-
-    def __init__(self, orig_func: Any = None) -> None:
-        self.prev = False
-
-    def __enter__(self) -> None:
-        self.prev = _C.set_grad_enabled(True)
-
-    def __exit__(self, *exception: Any) -> None:
-        _C.set_grad_enabled(self.prev)
+    changes = _GRAD[True]
+    decorates = _decorated
+    __signature__ = _OF_FUNCTION
 
 
-class set_grad_enabled(_Mode):
+class set_grad_enabled(_ModeWhenMade):
     """Turns recording on or off, as a call or as a context."""
 
-    def __init__(self, mode: bool) -> None:
-        require_bool("set_grad_enabled", "enabled", mode, 1)
+    def changes(self, mode: bool) -> Any:
+        if type(mode) is not bool:
+            require_bool("set_grad_enabled", "enabled", mode, 1)
         self.mode = mode
-        self.prev = _C.set_grad_enabled(mode)
-
-    def clone(self) -> set_grad_enabled:
-        return type(self)(self.mode)
-
-    def __call__(self, function: Any) -> Any:
-        _C.set_grad_enabled(self.prev)  # as a decorator it changes nothing here
-        return super().__call__(function)
-
-    def __enter__(self) -> None:
-        _C.set_grad_enabled(self.mode)
-
-    def __exit__(self, *exception: Any) -> None:
-        _C.set_grad_enabled(self.prev)
+        return _GRAD[mode]
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"
@@ -136,77 +122,57 @@ class set_grad_enabled(_Mode):
 class inference_mode(_Mode):
     """no_grad, and tensors made within can never be recorded."""
 
-    def __new__(cls, mode: Any = True) -> Any:
-        self = object.__new__(cls)
-        if callable(mode) and not isinstance(mode, bool):
-            self.mode = True
-            return _Mode.__call__(self, mode)
-        return self
+    mode = True
+    decorates = _decorated
 
     def __init__(self, mode: bool = True) -> None:
-        self.mode = mode
-        self.prev = (False, False)
+        if mode is True:
+            vars(self)["changes"] = _INFERENCE
+        else:
+            self.mode = mode
 
     def clone(self) -> inference_mode:
         return type(self)(self.mode)
 
-    def __enter__(self) -> None:
-        self.prev = (
-            _C.set_inference_mode(self.mode),
-            _C.set_grad_enabled(not self.mode and _C.is_grad_enabled()),
+    def changes(self) -> Any:  # of another mode than True
+        return (
+            (_C.set_inference_mode, self.mode),
+            (_C.set_grad_enabled, not self.mode and _C.is_grad_enabled()),
         )
 
-    def __exit__(self, *exception: Any) -> None:
-        inference, grad = self.prev
-        _C.set_inference_mode(inference)
-        _C.set_grad_enabled(grad)
 
-
-class set_multithreading_enabled(_Mode):
+class set_multithreading_enabled(_ModeWhenMade):
     """Accepted for compatibility: a backward pass runs in the thread that asked for it."""
 
-    def __init__(self, mode: bool) -> None:
-        self.prev = is_multithreading_enabled()
-        self.mode = _settings.multithreading = bool(mode)
-
-    def clone(self) -> set_multithreading_enabled:
-        return type(self)(self.mode)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exception: Any) -> None:
-        _settings.multithreading = self.prev
+    def changes(self, mode: bool) -> Any:
+        self.mode = bool(mode)
+        return ((_settings, "multithreading", self.mode),)
 
 
-_settings = carried(threading.local())
+class _Settings(threading.local):
+    multithreading = True
+    view_replay = False
+
+
+_settings = carried(_Settings())
 
 
 def is_multithreading_enabled() -> bool:
     """What `set_multithreading_enabled` was last given."""
-    return getattr(_settings, "multithreading", True)
+    return _settings.multithreading
 
 
 def is_view_replay_enabled() -> bool:
     """Whether views are made anew by their own operators alone."""
-    return getattr(_settings, "view_replay", False)
+    return _settings.view_replay
 
 
-class _force_original_view_tracking(_Mode):
+class _force_original_view_tracking(_ModeWhenMade):
     """Accepted for compatibility: views are always made anew by their own operators."""
 
-    def __init__(self, mode: bool) -> None:
-        self.prev = is_view_replay_enabled()
-        self.mode = _settings.view_replay = bool(mode)
-
-    def clone(self) -> _force_original_view_tracking:
-        return type(self)(self.mode)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exception: Any) -> None:
-        _settings.view_replay = self.prev
+    def changes(self, mode: bool) -> Any:
+        self.mode = bool(mode)
+        return ((_settings, "view_replay", self.mode),)
 
 
 class _unsafe_preserve_version_counter(_Mode):
@@ -216,42 +182,30 @@ class _unsafe_preserve_version_counter(_Mode):
         self.tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
         self.prev_versions = tuple(tensor._version for tensor in self.tensors)
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exception: Any) -> None:
-        for tensor, version in zip(self.tensors, self.prev_versions):
-            tensor._shared.version = version
+    def changes(self) -> Any:
+        shared = [tensor._shared for tensor in self.tensors]
+        return [(each, "version", v) for each, v in zip(shared, self.prev_versions)]
 
 
-_layout = carried(threading.local())
+class _Layout(threading.local):
+    enforced = True
+
+
+_layout = carried(_Layout())
 
 
 def layout_enforced() -> bool:
     """Whether gradients of leaves must be laid out as they are."""
-    return getattr(_layout, "enforced", True)
+    return _layout.enforced
 
 
-class enforce_grad_layout_policy(_Mode):
+class enforce_grad_layout_policy(_ModeWhenMade):
     """Whether a first gradient is copied if it lies in memory otherwise than its leaf, on this
     thread, as a call or as a context."""
 
-    def __init__(self, enable: bool = True) -> None:
-        self.prev = layout_enforced()
-        self.mode = _layout.enforced = enable
-
-    def clone(self) -> enforce_grad_layout_policy:
-        return type(self)(self.mode)
-
-    def __call__(self, function: Any) -> Any:
-        _layout.enforced = self.prev  # as a decorator it changes nothing here
-        return super().__call__(function)
-
-    def __enter__(self) -> None:
-        _layout.enforced = self.mode
-
-    def __exit__(self, *exception: Any) -> None:
-        _layout.enforced = self.prev
+    def changes(self, enable: bool = True) -> Any:
+        self.mode = enable
+        return ((_layout, "enforced", enable),)
 
 
 def is_grad_enabled() -> bool:

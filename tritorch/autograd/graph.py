@@ -29,7 +29,7 @@ from tritorch.autograd.saved import (
     save_on_cpu,
     saved_tensors_hooks,
 )
-from tritorch.core import arrays
+from tritorch.core import arrays, scopes
 from tritorch.core.dispatching import kept_copy
 from tritorch.core.tensor import Tensor
 
@@ -316,11 +316,8 @@ def _refresh_view(view: Tensor) -> None:
     if not (base._leaf or base._raw_node is not None):  # the view's source alone had a history
         place(view, _ends_here(view), 0)
         return
-    before = _C.set_grad_enabled(True)
-    try:
+    with scopes.recorded:
         anew = _made_anew(view, base)
-    finally:
-        _C.set_grad_enabled(before)
     node = anew._raw_node
     if node is not None and node is not base._raw_node and not node._settled:
         node.__class__ = AsStridedBackward0  # as which PyTorch makes it anew

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from tritorch import _C
 from tritorch.autograd.saved import saved_tensors_hooks
-from tritorch.core import arrays
+from tritorch.core import arrays, scopes
+from tritorch.core.scopes import Giving, scoped
 from tritorch.core.tensor import Tensor
 
 _OUTSIDE = (
@@ -67,15 +66,12 @@ class _Saved:
         for tid in self.sid_to_tid.get(id(tensor._shared), ()):
             handle = self.tid_to_weakhandle.get(tid)
             if handle is not None and handle in self.original:
-                before = _C.set_grad_enabled(False)
-                try:
+                with scopes.unrecorded:
                     self.cloned[handle] = self.original.pop(handle).clone()
-                finally:
-                    _C.set_grad_enabled(before)
 
 
-@contextlib.contextmanager
-def allow_mutation_on_saved_tensors() -> Iterator[_Saved]:
+@scoped
+def allow_mutation_on_saved_tensors() -> Giving:
     """Within, writing a tensor that a gradient needs makes a copy for it first; backward passes
     run within too."""
     from tritorch.utils._python_dispatch import TorchDispatchMode
@@ -100,10 +96,8 @@ def allow_mutation_on_saved_tensors() -> Iterator[_Saved]:
 
     if _open:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-    _open.append(saved)
-    try:
-        with saved_tensors_hooks(saved.pack, saved.unpack), Watch():
-            yield saved
-    finally:
-        _open.clear()
-        saved.clear()
+    opens = (partial(_open.append, saved), None, _open.clear)
+    return Giving(
+        saved, scopes.set_back(saved.clear), opens,
+        saved_tensors_hooks(saved.pack, saved.unpack), Watch(),
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.nodes import AccumulateGrad, Node, shown
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 
@@ -27,19 +28,24 @@ class _Pass(threading.local):
 current = carried(_Pass())
 
 
-class started:
-    """A backward pass, as far as it is asked about."""
-
-    __slots__ = ("_before",)
-
-    def __init__(self, roots: Sequence[Any], captures: Any) -> None:
-        self._before = current.task, current.roots, current.captures, current.node
-        current.task, current.roots, current.captures = next(_numbers), roots, captures
-        _C.set_latest_pass(current.task)
-
-    def end(self) -> None:
-        """What runs again is the pass around it."""
-        current.task, current.roots, current.captures, current.node = self._before
+def within(
+    roots: Sequence[Any], captures: Any, callbacks: list[Any], create_graph: bool,
+    leave: Callable[[], None] | None,
+) -> Scope:  # fmt: skip
+    """A backward pass runs inside; leave: what else is set back at its end."""
+    task = next(_numbers)
+    _C.set_latest_pass(task)
+    return Scope(
+        (_C.set_grad_enabled, create_graph),
+        (current, "depth", current.depth + 1),
+        (current, "callbacks", callbacks),
+        (current, "task", task),
+        (current, "roots", roots),
+        (current, "captures", captures),
+        (current, "node", current.node),
+        (None, None, leave),
+        (_C.unfollow, 1),
+    )
 
 
 def latest() -> int:

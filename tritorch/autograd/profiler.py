@@ -21,6 +21,7 @@ from tritorch.autograd.profiler_util import (
 )
 from tritorch.core import profiling
 from tritorch.core.profiling import ActiveProfilerType, ProfilerActivity, events
+from tritorch.core.scopes import Scope
 
 __all__ = [
     "EnforceUnique", "EventList", "FunctionEvent", "KinetoStepTracker", "MemRecordsAcc", "emit_itt",
@@ -243,13 +244,13 @@ def _record_function_with_args_exit(handle: Any) -> None:
     events.end(handle)
 
 
-class _Emitting:
+class _Emitting(Scope):
     """Marks each operator's call for another profiler while it is entered."""
 
     what = ""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
-        self.enabled, self.record_shapes, self.entered = enabled, record_shapes, False
+        self.enabled, self.record_shapes = enabled, record_shapes
 
     def _ranges(self) -> tuple[Callable[[str], Any], Callable[[], Any]]:
         raise NotImplementedError
@@ -259,16 +260,15 @@ class _Emitting:
             return None
         if self.entered:
             raise RuntimeError(f"{self.what} annotation context manager is not reentrant")
-        self.entered = True
-        self._mode = marking(*self._ranges())
-        self._mode.__enter__()
+        super().__enter__()
         return self
 
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool | None:
-        if not self.enabled:
-            return None
-        self._mode.__exit__(exc_type, exc_value, traceback)
-        return False
+    def changes(self) -> Any:
+        return (marking(*self._ranges()),)
+
+    def __exit__(self, *exception: object) -> None:
+        if self.enabled:
+            super().__exit__(*exception)
 
 
 class emit_nvtx(_Emitting):

@@ -8,6 +8,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.nodes import FREED, gradient_edge
+from tritorch.core import scopes
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 
@@ -32,12 +33,8 @@ class _Packed:
         self.output = tensor.output_nr
         given = _C.alias(tensor)
         version = given._version
-        with _no_hooks():
-            before = _C.set_grad_enabled(False)
-            try:
-                self.value = pack(given)
-            finally:
-                _C.set_grad_enabled(before)
+        with _no_hooks, scopes.unrecorded:
+            self.value = pack(given)
         if given._version != version:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as "
@@ -47,7 +44,7 @@ class _Packed:
             )
 
     def get(self) -> Tensor:
-        with _no_hooks():
+        with _no_hooks:
             tensor = self.unpack(self.value)
         if not isinstance(tensor, Tensor):
             raise TypeError(
@@ -66,12 +63,7 @@ def relink_leaf(copy: Tensor, leaf: Tensor) -> Tensor:
     return copy._with_history_of(leaf)
 
 
-class _no_hooks:
-    def __enter__(self) -> None:
-        self.before = _C.set_saving_hooks(False)
-
-    def __exit__(self, *exception: Any) -> None:
-        _C.set_saving_hooks(self.before)
+_no_hooks = scopes.Scope((_C.set_saving_hooks, False))
 
 
 def pack_saved(node: Any) -> None:
@@ -215,22 +207,18 @@ class SavedTensor:
         node._node_packed = True
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(scopes.Scope):
     """Within, saved tensors are replaced by `pack_hook(t)` and restored by `unpack_hook`."""
 
     def __init__(self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def __enter__(self) -> None:
+    def changes(self) -> Any:
         if hook_stack.disabled is not None:
             raise RuntimeError(hook_stack.disabled)
-        hook_stack.hooks.append((self.pack_hook, self.unpack_hook))
-        _C.set_saving_hooks(True)
-
-    def __exit__(self, *exception: Any) -> None:
-        hook_stack.hooks.pop()
-        _C.set_saving_hooks(bool(hook_stack.hooks))
+        hooks = [*hook_stack.hooks, (self.pack_hook, self.unpack_hook)]
+        return (hook_stack, "hooks", hooks), (_C.set_saving_hooks, True)
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -250,20 +238,16 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(pack, unpack)
 
 
-class disable_saved_tensors_hooks:
+class disable_saved_tensors_hooks(scopes.Scope):
     """Within, entering saved_tensors_hooks raises with this message."""
 
     def __init__(self, error_message: str) -> None:
         self.message = error_message
 
-    def __enter__(self) -> None:
+    def changes(self) -> Any:
         if hook_stack.hooks:
             raise RuntimeError(self.message)
-        self.before = hook_stack.disabled
-        hook_stack.disabled = self.message
-
-    def __exit__(self, *exception: Any) -> None:
-        hook_stack.disabled = self.before
+        return ((hook_stack, "disabled", self.message),)
 
 
 _C.register_part("pack_saved", pack_saved)

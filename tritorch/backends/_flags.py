@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
+
+from tritorch.core.scopes import Scope, scoped, set_back, sets
 
 
 class _Freedom:
@@ -87,23 +88,17 @@ def install(module: str, flags: type) -> None:
 def exchange(owner: Any, values: dict[str, Any]) -> dict[str, Any]:
     """Sets those that are not None, and tells what they were."""
     before = {name: getattr(owner, name) for name in values}
-    outer, _Freedom.exchanging = _Freedom.exchanging, True
-    try:
+    with Scope((_Freedom, "exchanging", True)):
         for name, value in values.items():
             if value is not None:
                 setattr(owner, name, value)
-    finally:
-        _Freedom.exchanging = outer
     return before
 
 
-@contextlib.contextmanager
-def within(owner: Any, values: dict[str, Any]) -> Iterator[None]:
+@scoped
+def within(owner: Any, values: dict[str, Any]) -> Scope:
     """Sets those that are not None, and sets them back."""
-    before = exchange(owner, values)
-    try:
-        yield
-    finally:
-        # The last that was set goes first: one may ask for another.
-        back = [(n, v) for n, v in reversed(before.items()) if values[n] is not None]
-        exchange(owner, dict(back))
+    before = {name: getattr(owner, name) for name in values}
+    # The last that was set goes first: one may ask for another.
+    back = {n: v for n, v in reversed(before.items()) if values[n] is not None}
+    return Scope(set_back(exchange, owner, back), sets(exchange, owner, values))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 from tritorch.backends import _libraries
@@ -12,6 +11,7 @@ from tritorch.backends._plans import cufft_plan_cache, cuFFTPlanCache, cuFFTPlan
 from tritorch.backends._precision import Precision
 from tritorch.core import precision
 from tritorch.core.deprecation import deprecated
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.ops import attention
 
@@ -242,10 +242,6 @@ def sdp_kernel(
     return _only((enable_math, enable_flash, enable_mem_efficient, enable_cudnn))
 
 
-@contextlib.contextmanager
-def _only(wanted: tuple[bool, ...]) -> Iterator[dict[str, Any]]:
-    before = attention.allow(tuple(number for number in range(4) if wanted[number]), False)
-    try:
-        yield {}
-    finally:
-        attention.allow(*before)
+@scoped
+def _only(wanted: tuple[bool, ...]) -> Scope:
+    return attention.allowing(tuple(number for number in range(4) if wanted[number]), False)

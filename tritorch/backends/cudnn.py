@@ -5,9 +5,7 @@ Convolutions are always deterministic, and chosen by size instead of by trying t
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 from tritorch.backends import _flags, _precision
@@ -66,7 +64,6 @@ def set_flags(
     return tuple(_flags.exchange(sys.modules[__name__], dict(zip(_NAMES, values))).values())
 
 
-@contextlib.contextmanager
 def flags(
     enabled: bool = False,
     benchmark: bool = False,
@@ -75,12 +72,11 @@ def flags(
     allow_tf32: bool = True,
     fp32_precision: str = "none",
     depthwise_kernel: str = "auto",
-) -> Iterator[None]:
+) -> Any:
     """Within it, the settings are these."""
     values = (enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision,
               depthwise_kernel)  # fmt: skip
-    with _flags.within(sys.modules[__name__], dict(zip(_NAMES, values))):
-        yield
+    return _flags.within(sys.modules[__name__], dict(zip(_NAMES, values)))
 
 
 _flags.install(__name__, cudnn)

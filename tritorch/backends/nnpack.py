@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import sys
+
+from tritorch.core.scopes import Scope, scoped
 
 __all__ = ["flags", "is_available", "set_flags"]
 
@@ -22,11 +23,7 @@ def set_flags(_enabled: bool) -> tuple[bool]:
     return (before,)
 
 
-@contextlib.contextmanager
-def flags(enabled: bool = False) -> Iterator[None]:
+@scoped
+def flags(enabled: bool = False) -> Scope:
     """Within it, the setting is this."""
-    before = set_flags(enabled)
-    try:
-        yield
-    finally:
-        set_flags(*before)
+    return Scope((sys.modules[__name__], "_enabled_now", enabled))

@@ -9,6 +9,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core import dtype as dtypes
 from tritorch.core.device import device as Device
+from tritorch.core.scopes import ABOUT_TO_CHANGE
 from tritorch.core.thread_state import carried
 
 _default_dtype = dtypes.float32
@@ -71,16 +72,9 @@ def set_default_device(device: Any) -> None:
     _default_device = None if device is None else Device(device)
 
 
-def push_device(where: Device) -> None:
-    """Enters `with where:`."""
-    _C.ambient_changes()
-    _scopes.devices.append(where)
-
-
-def pop_device() -> None:
-    """Leaves `with device:`."""
-    _C.ambient_changes()
-    _scopes.devices.pop()
+def device_changes(where: Device) -> tuple[Any, ...]:
+    """The changes of `with where:`, Note [Scopes]."""
+    return ABOUT_TO_CHANGE, (_scopes, "devices", [*_scopes.devices, where])
 
 
 # ---- determinism and precision -------------------------------------------------------------------

@@ -6,10 +6,12 @@ import functools
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tritorch import _C
 from tritorch.core.naming import qualified
+from tritorch.core.scopes import ScopeItself
 from tritorch.core.thread_state import carried
 
 # PyTorch's types of devices; who has none of a kind can still name it.
@@ -29,7 +31,7 @@ renamed = _Renamed()
 STAND_INS: dict[str, str] = {}  # types of devices that are names of others: `lazy`
 
 
-class device:
+class device(ScopeItself):
     """`device("cuda:1")`, `device("cuda", 1)`, `device("cpu")`, `device(1)` (a CUDA index)."""
 
     __slots__ = ("backend", "index", "type")
@@ -107,17 +109,11 @@ class device:
     def __reduce__(self) -> tuple[Any, ...]:
         return device, (self.type,) if self.index is None else (self.type, self.index)
 
-    def __enter__(self) -> device:
+    def changes(self) -> Any:
         """`with device("cuda"):` factories make their tensors here."""
         from tritorch.core import defaults
 
-        defaults.push_device(self)
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        from tritorch.core import defaults
-
-        defaults.pop_device()
+        return defaults.device_changes(self)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """As a decorator: the function runs inside `with device(...)`."""
@@ -152,6 +148,12 @@ class _Pretence(threading.local):
 
 pretence = carried(_Pretence())
 pretending: list[Any] = []  # the modes that any thread has entered: mostly none
+
+
+def pretence_changes(mode: Any) -> tuple[Any, ...]:
+    """The changes in which a mode pretends devices, Note [Scopes]."""
+    add, drop = partial(pretending.append, mode), partial(pretending.remove, mode)
+    return (add, None, drop), (pretence, "mode", mode)
 
 
 _HERE = ("cpu", "cuda", "meta")

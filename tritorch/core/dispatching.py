@@ -14,7 +14,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core import arrays
-from tritorch.core.locks import lock
+from tritorch.core.scopes import Scope
 from tritorch.core.thread_state import carried
 
 
@@ -27,7 +27,6 @@ class _Entered(threading.local):
 
 entered = carried(_Entered())
 watching: list[None] = []  # one item for each mode entered in any thread
-_lock = lock()
 _tensor: Any = None  # the class Tensor
 _PLAIN: Any = vars(_C.TensorBase)["_a"]
 
@@ -41,12 +40,15 @@ def _seen(tensor: Any) -> Any:
 _SEEN = property(_seen, _PLAIN.__set__, _PLAIN.__delete__)
 
 
+def mode_changes(mode: Any) -> tuple[Any, ...]:
+    """The changes that make a mode the innermost one of this thread, Note [Scopes]."""
+    return (_C.unfollow, 1), (_C.watch, 1), (entered, "modes", [*entered.modes, mode])
+
+
 def enter(mode: Any) -> None:
     """Makes a mode the innermost one of this thread."""
     _C.unfollow(1)
-    with _lock:
-        watching.append(None)
-        _tensor._a = _SEEN
+    _C.watch(1)
     entered.modes = [*entered.modes, mode]
 
 
@@ -54,11 +56,8 @@ def leave() -> Any:
     """Takes the innermost mode off."""
     *rest, mode = entered.modes
     entered.modes = rest
+    _C.watch(-1)
     _C.unfollow(-1)
-    with _lock:
-        watching.pop()
-        if not watching:
-            del _tensor._a
     return mode
 
 
@@ -67,35 +66,18 @@ def leave() -> Any:
 # same way: operators come to the door, which runs them plainly, and tells.
 
 
-class noting:
+def noting(note: Any) -> Scope:
     """`with noting(note):` note(form, op, tensors, params, result) is told of each record's call.
 
     form: "call"; "pointwise" (params: out); "in place"; "make", of a factory or a draw."""
-
-    def __init__(self, note: Any) -> None:
-        self.note = note
-
-    def __enter__(self) -> None:
-        with _lock:
-            watching.append(None)
-            _tensor._a = _SEEN
-        self.before, entered.note = entered.note, self.note
-
-    def __exit__(self, *exception: object) -> None:
-        entered.note = self.before
-        with _lock:
-            watching.pop()
-            if not watching:
-                del _tensor._a
+    return Scope((_C.watch, 1), (entered, "note", note))
 
 
 def noted(form: str, op: Any, tensors: Any, params: Any, run: Any) -> Any:
     """Runs a record's call unwatched, and tells who notes it."""
-    note, entered.note = entered.note, None
-    try:
+    note = entered.note
+    with Scope((entered, "note", None)):
         result = run()
-    finally:
-        entered.note = note
     note(form, op, tensors, params, result)
     return result
 
@@ -117,32 +99,27 @@ def kept_copy(tensor: Any) -> Any:
     return copied
 
 
-class unnoted:
+def unnoted() -> Scope:
     """`with unnoted():` what is computed is the affair of a single call: nobody is told of its
     parts, and no mode sees them."""
-
-    def __enter__(self) -> None:
-        self.before = entered.note, entered.modes
-        entered.note, entered.modes = None, []
-
-    def __exit__(self, *exception: object) -> None:
-        entered.note, entered.modes = self.before
+    return Scope((entered, "note", None), (entered, "modes", []))
 
 
-class without_modes:
+class without_modes(Scope):
     """`with without_modes(n):` the n innermost modes of this thread, or all, are off."""
 
     def __init__(self, count: int | None = None) -> None:
         self.count = count
 
-    def __enter__(self) -> list[Any]:
-        self.before = entered.modes
-        kept = len(self.before) - (len(self.before) if self.count is None else self.count)
-        entered.modes = self.before[:kept]
-        return self.before[kept:]
+    def modes(self) -> list[Any]:
+        """Those that are off inside, the innermost last."""
+        return entered.modes[len(entered.modes) - self._off() :]
 
-    def __exit__(self, *exception: object) -> None:
-        entered.modes = self.before
+    def _off(self) -> int:
+        return len(entered.modes) if self.count is None else self.count
+
+    def changes(self) -> Any:
+        return ((entered, "modes", entered.modes[: len(entered.modes) - self._off()]),)
 
 
 # ---- classes -------------------------------------------------------------------------------------
@@ -193,11 +170,8 @@ def asked(*tensors: Any) -> bool:
 
 def disabled_torch_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """`__torch_dispatch__` of plain tensors: the operator itself, classes left aside."""
-    before, off.classes = off.classes, True
-    try:
+    with Scope((off, "classes", True)):
         return func(*args, **(kwargs or {}))
-    finally:
-        off.classes = before
 
 
 DISABLED = disabled_torch_dispatch
@@ -207,4 +181,5 @@ def attach(tensor_class: Any) -> None:
     """Called once, with the class Tensor."""
     global _tensor
     _tensor = tensor_class
+    _C.set_watched(watching, tensor_class, "_a", _SEEN)
     tensor_class.__torch_dispatch__ = staticmethod(DISABLED)

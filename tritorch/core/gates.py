@@ -17,7 +17,7 @@ from types import FunctionType, GetSetDescriptorType
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import arguments, dispatching
+from tritorch.core import arguments, dispatching, scopes
 from tritorch.core.dtype import BUILTIN
 from tritorch.core.tensor import Tensor, in_place_of
 from tritorch.core.thread_state import carried
@@ -132,17 +132,23 @@ class _Modes(threading.local):
 modes = carried(_Modes())
 
 
+def stack_changes(stack: list[Any]) -> tuple[Any, ...]:
+    """The changes of a scope in which these function modes are entered, Note [Scopes]."""
+    return (modes, "stack", stack), (_C.set_function_modes, bool(stack))
+
+
 def push_mode(mode: Any) -> None:
     """Enters a function mode."""
     _C.set_function_modes(True)
-    modes.stack.append(mode)
+    modes.stack = [*modes.stack, mode]
 
 
 def pop_mode() -> Any:
     """Leaves the innermost function mode."""
     _C.settle()
-    mode = modes.stack.pop()
-    _C.set_function_modes(bool(modes.stack))
+    *rest, mode = modes.stack
+    modes.stack = rest
+    _C.set_function_modes(bool(rest))
     return mode
 
 
@@ -182,11 +188,9 @@ def override(function: Any, overloaded: list[Any], args: Any, kwargs: Any) -> An
     types = tuple(map(type, overloaded))
     mode = None
     if modes.stack:
-        mode = pop_mode()
-        try:
+        mode = modes.stack[-1]
+        with scopes.Scope(*stack_changes(modes.stack[:-1])):
             result = mode.__torch_function__(function, types, args, kwargs)
-        finally:
-            push_mode(mode)
         if result is not NotImplemented:
             return result
     for argument in overloaded:
@@ -201,28 +205,18 @@ def override(function: Any, overloaded: list[Any], args: Any, kwargs: Any) -> An
     )
 
 
-class DisableTorchFunctionSubclass:
+class DisableTorchFunctionSubclass(scopes.Scope):
     """Inside, subclasses of Tensor do not override."""
 
-    def __enter__(self) -> None:
-        self._before = _C.set_overrides(False)
-
-    def __exit__(self, *exception: Any) -> None:
-        _C.set_overrides(self._before)
+    changes: Any = ((_C.set_overrides, False),)
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
     """Inside, neither subclasses nor function modes override."""
 
-    def __enter__(self) -> None:
-        super().__enter__()
-        self._modes = _C.set_function_modes(False)
-        self._disabled, modes.disabled = modes.disabled, True
-
-    def __exit__(self, *exception: Any) -> None:
-        super().__exit__(*exception)
-        _C.set_function_modes(self._modes)
-        modes.disabled = self._disabled
+    changes = (
+        (_C.set_overrides, False), (_C.set_function_modes, False), (modes, "disabled", True)
+    )  # fmt: skip
 
 
 # ---- what Tensor itself answers ------------------------------------------------------------------
@@ -232,11 +226,8 @@ def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any
     """Calls the function; tensors among the results become tensors of this class."""
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
-    before = _C.set_overrides(False)
-    try:
+    with scopes.as_plain:
         result = func(*args, **(kwargs or {}))
-    finally:
-        _C.set_overrides(before)
     return result if func in _AS_THEY_ARE else convert(result, cls)
 
 

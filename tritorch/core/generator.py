@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import locks
 from tritorch.core.device import device as Device
+from tritorch.core.scopes import Scope, scoped, set_back, unchanged
 
 DEFAULT_SEED = 67280421310721  # PyTorch's
 
@@ -241,27 +241,26 @@ def set_rng_state(new_state: Any) -> None:
     default_generator.set_state(new_state)
 
 
-@contextlib.contextmanager
+@scoped
 def fork_rng(
     devices: Iterable[Any] | None = None,
     enabled: bool = True,
     _caller: str = "fork_rng",
     _devices_kw: str = "devices",
     device_type: str = "cuda",
-) -> Iterator[None]:
+) -> Scope:
     """Within, random numbers leave the generators outside as they were."""
     if not enabled:
-        yield
-        return
+        return unchanged
     if devices is None:
         indices = list(_cuda)
     else:
         indices = [d if isinstance(d, int) else Device(d).index or 0 for d in devices]
-    cpu = default_generator.get_state()
-    gpus = [(i, cuda_generator(i).get_state()) for i in indices]
-    try:
-        yield
-    finally:
-        default_generator.set_state(cpu)
-        for i, state in gpus:
-            cuda_generator(i).set_state(state)
+    forked = [default_generator, *map(cuda_generator, indices)]
+    states = [(generator, generator.get_state()) for generator in forked]
+    return Scope(set_back(_set_states, states))
+
+
+def _set_states(states: list[tuple[Any, Any]]) -> None:
+    for generator, state in states:
+        generator.set_state(state)

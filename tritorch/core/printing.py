@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
-from tritorch.core import defaults, dtype as dtypes
+from tritorch.core import defaults, dtype as dtypes, scopes
 from tritorch.core.arrays import as_numbers
 from tritorch.core.dtype import FROM_ML_DTYPES
 from tritorch.core.layout import strided
@@ -218,11 +217,8 @@ def tensor_str(tensor: Tensor, contents: str | None = None) -> str:
         text, own = _sparse_contents(tensor)
         suffixes = own + suffixes + dtype_shown + [f"layout={tensor.layout}"]
     elif tensor.is_nested:
-        before = _C.set_grad_enabled(False)
-        try:
+        with scopes.unrecorded:
             parts = [indented(str(part)) for part in tensor.unbind()]
-        finally:
-            _C.set_grad_enabled(before)
         text = "[\n" + ",\n".join(parts) + "\n]" if contents is None else contents
     elif tensor._is_described and (contents is None or device.type == "meta"):
         suffixes.append(f"size={tuple(tensor.shape)}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.device import device as Device
+from tritorch.core.scopes import ScopeItself
 
 of_backends: dict[str, tuple[type[Any], type[Any]]] = {}  # device type -> its Stream and Event
 _TYPES = {"cpu": 0, "cuda": 1, "meta": 14, "mps": 13, "xpu": 12, "hpu": 17, "mtia": 19, "xla": 9}
@@ -45,7 +46,7 @@ class _ByDevice(type):
         return own[0](device, *others, **kwargs)
 
 
-class Stream(metaclass=_ByDevice):
+class Stream(ScopeItself, metaclass=_ByDevice):
     """A queue of work on a device: `Stream("cuda")` is a `torch.cuda.Stream`."""
 
     __slots__ = ("_numbers", "_where")
@@ -107,11 +108,9 @@ class Stream(metaclass=_ByDevice):
         """Later work of this stream runs after all that is queued on the other one now."""
         raise _without(self._where)
 
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        pass
+    def changes(self) -> Any:
+        """None: streams of the CPU differ in name only."""
+        return ()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.device == other.device and (

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, asking, defaults, dispatching, layout as layouts
+from tritorch.core import arrays, asking, defaults, dispatching, layout as layouts, scopes
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
@@ -260,11 +260,8 @@ class Tensor(_C.TensorBase):
         """The same memory and history as a tensor of a subclass."""
         if cls is not Tensor:
             require_plain(self, cls)
-        before = _C.set_overrides(False)
-        try:
+        with scopes.as_plain:
             return in_place_of(self.view_as(self), cls)
-        finally:
-            _C.set_overrides(before)
 
     def is_set_to(self, tensor: Tensor) -> bool:
         """Whether both are the same view of the same memory."""
@@ -537,11 +534,8 @@ class Tensor(_C.TensorBase):
         if type(self) is not Tensor and not hasattr(type(self), "__tensor_flatten__"):
             wraps = type(self._array) is MetaArray and dispatching.dispatches(type(self))
             how, why = ("clone()", "cloning") if wraps else ("new_empty()", "that function")
-            before = _C.set_overrides(False)
-            try:
+            with scopes.as_plain:
                 made = self.clone() if wraps else self.new_empty([])
-            finally:
-                _C.set_overrides(before)
             if type(made) is not type(self):
                 raise RuntimeError(_NO_COPY.format("wrapper" if wraps else "non-wrapper", how, why))
             if wraps:

@@ -6,7 +6,10 @@ import contextlib
 import functools
 import os
 import platform
+import sys
 from typing import Any
+
+from tritorch.core.scopes import Scope
 
 __all__ = [
     "Event",
@@ -93,22 +96,15 @@ def current_stream(device: Any = None) -> Stream:
     return _current
 
 
-class StreamContext(contextlib.AbstractContextManager[None]):
+class StreamContext(Scope):
     """`with stream(s):` makes a stream the current one."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
-        self.before: list[Stream] = []
 
-    def __enter__(self) -> None:
-        global _current
-        self.before.append(_current)
-        if self.stream is not None:
-            _current = self.stream
-
-    def __exit__(self, *exception: Any) -> None:
-        global _current
-        _current = self.before.pop()
+    def changes(self) -> Any:
+        stream = _current if self.stream is None else self.stream
+        return ((sys.modules[__name__], "_current", stream),)
 
 
 def stream(stream: Any) -> StreamContext:

@@ -10,6 +10,7 @@ from typing import Any
 from tritorch import _C
 from tritorch._C import CudaError, CudaUnavailableError, OutOfMemoryError
 from tritorch.core.device import cuda_index
+from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope
 from tritorch.cuda import memory, simulator
 from tritorch.cuda.graphed import make_graphed_callables
 from tritorch.cuda.graphs import (
@@ -156,7 +157,7 @@ def set_device(device: Any) -> None:
         _C.set_device(index)
 
 
-class device:
+class device(Scope):
     """`with device(1):` makes that device current; None or a negative index does nothing."""
 
     def __init__(self, device: Any) -> None:
@@ -164,16 +165,11 @@ class device:
         self.idx = -1 if device is None or negative else cuda_index(device)
         self.prev_idx = -1
 
-    def __enter__(self) -> None:
-        if self.idx >= 0:
-            self.prev_idx = _C.current_device()
-            _C.ambient_changes()
-            _C.set_device(self.idx)
-
-    def __exit__(self, *exception: Any) -> None:
-        if self.idx >= 0:
-            _C.ambient_changes()
-            _C.set_device(self.prev_idx)
+    def changes(self) -> Any:
+        if self.idx < 0:
+            return ()
+        self.prev_idx = _C.current_device()
+        return ABOUT_TO_CHANGE, (_C.exchange_device, self.idx)
 
 
 class device_of(device):

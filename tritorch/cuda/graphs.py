@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from typing import Any
 
 from tritorch import _C
 from tritorch.core import profiling
 from tritorch.core.device import cuda_index
+from tritorch.core.scopes import Scope
 from tritorch.cuda.streams import Stream, StreamContext, current_stream
 
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
@@ -116,7 +118,7 @@ def _resolve(pool: _Pool, device: int) -> int:
     return _handles[key]
 
 
-class graph:
+class graph(Scope):
     """`with graph(g):` captures what its body does into g.
 
     The body runs on a side stream (`stream`, or one of this class's own) after all work that is
@@ -138,27 +140,26 @@ class graph:
         self.pool = pool
         self.capture_stream = graph.default_capture_stream if stream is None else stream
         self.capture_error_mode = capture_error_mode
-        self._context = StreamContext(self.capture_stream)
+
+    def changes(self) -> Any:
+        return (StreamContext(self.capture_stream),)
 
     def __enter__(self) -> None:
         _C.synchronize(_C.current_device())
         gc.collect()
         _C.empty_cache()
-        self._context.__enter__()
-        try:
-            self.cuda_graph.capture_begin(self.pool, self.capture_error_mode)
-        except BaseException:
-            self._context.__exit__(None, None, None)
-            raise
+        super().__enter__()
+        self.cuda_graph.capture_begin(self.pool, self.capture_error_mode)
 
-    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         try:
             self.cuda_graph.capture_end()
         except Exception:
-            if kind is None:  # the body's own error says more than that its capture failed
+            # The body's own error says more than that its capture failed.
+            if not exception or exception[0] is None:
                 raise
         finally:
-            self._context.__exit__(kind, value, traceback)
+            super().__exit__(*exception)
 
 
 def is_current_stream_capturing() -> bool:
@@ -185,7 +186,7 @@ class MemPool:
             _C.release_pool(self.device_index, self._pool)
 
 
-class use_mem_pool:
+class use_mem_pool(Scope):
     """`with use_mem_pool(pool):` this thread's allocations come from the pool."""
 
     def __init__(self, pool: MemPool, device: Any = None) -> None:
@@ -193,8 +194,7 @@ class use_mem_pool:
             raise ValueError(f"the pool is on cuda:{pool.device_index}, not on {device}")
         self.pool = pool
 
-    def __enter__(self) -> None:
-        _C.begin_thread_to_pool(self.pool.device_index, self.pool._pool)
-
-    def __exit__(self, *exception: Any) -> None:
-        _C.end_thread_to_pool(self.pool.device_index, self.pool._pool)
+    def changes(self) -> Any:
+        pool = self.pool.device_index, self.pool._pool
+        begin, end = _C.begin_thread_to_pool, _C.end_thread_to_pool
+        return ((functools.partial(begin, *pool), None, functools.partial(end, *pool)),)

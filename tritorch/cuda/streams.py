@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.streams import notice
 from tritorch.core import streams
 from tritorch.core.device import cuda_index, device
+from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope
 from tritorch.gpu import errors
 
 _BLOCKING_SYNC, _DISABLE_TIMING, _INTERPROCESS = 1, 2, 4
@@ -104,14 +104,8 @@ class Stream(streams.Stream):
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.cuda_stream
 
-    def __enter__(self) -> Stream:
-        context = StreamContext(self)
-        context.__enter__()
-        _entered.setdefault(id(self), []).append(context)
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        _entered[id(self)].pop().__exit__(*exception)
+    def changes(self) -> Any:
+        return _stream_changes(self)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -127,7 +121,13 @@ class Stream(streams.Stream):
         return f"<tritorch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
 
-_entered: dict[int, list[StreamContext]] = {}
+def _stream_changes(stream: Stream) -> tuple[Any, ...]:
+    """The changes that make a stream and its device current, Note [Scopes]."""
+    return (
+        ABOUT_TO_CHANGE,
+        (_C.exchange_device, stream.device_index),
+        (_C.exchange_stream, (stream.device_index, stream.cuda_stream)),
+    )
 
 
 class ExternalStream(Stream):
@@ -244,29 +244,14 @@ def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
     return ExternalStream(data_ptr, device)
 
 
-class StreamContext:
+class StreamContext(Scope):
     """`with StreamContext(s):` makes s and its device current; None does nothing."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
 
-    def __enter__(self) -> None:
-        if self.stream is None:
-            return
-        self._device = _C.current_device()
-        self._previous = _C.current_stream(self.stream.device_index)
-        set_stream(self.stream)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self.stream is not None:
-            _C.ambient_changes()
-            _C.set_stream(self.stream.device_index, self._previous)
-            _C.set_device(self._device)
+    def changes(self) -> Any:
+        return () if self.stream is None else _stream_changes(self.stream)
 
 
 def stream(stream: Stream | None) -> StreamContext:

@@ -6,6 +6,7 @@ import math
 import threading
 from typing import Any
 
+from tritorch.core.scopes import ScopeItself
 from tritorch.distributed.backend_names import Backend
 from tritorch.distributed.groups import get_rank, get_world_size
 from tritorch.distributed.world import (
@@ -24,7 +25,7 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 _entered = threading.local()
 
 
-class DeviceMesh:
+class DeviceMesh(ScopeItself):
     """Ranks in an array.  All processes of the job make it together."""
 
     def __init__(
@@ -217,13 +218,8 @@ class DeviceMesh:
 
     # -- the rest -------------------------------------------------------------------------------
 
-    def __enter__(self) -> DeviceMesh:
-        stack = _entered.__dict__.setdefault("stack", [])
-        stack.append(self)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _entered.stack.pop()
+    def changes(self) -> Any:
+        return ((_entered, "stack", [*getattr(_entered, "stack", ()), self]),)
 
     def __repr__(self) -> str:
         names = self.mesh_dim_names

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tritorch._subclasses.fake_tensor import as_it_is, maybe_get_fake_mode
+from tritorch.core.scopes import Scope, scoped
 from tritorch.utils._pytree import tree_map
 
 
@@ -35,11 +35,7 @@ def computed(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
 
-@contextlib.contextmanager
-def exporting() -> Iterator[None]:
+@scoped
+def exporting() -> Scope:
     """Inside, a program is exported."""
-    _state.depth += 1
-    try:
-        yield
-    finally:
-        _state.depth -= 1
+    return Scope((_state, "depth", _state.depth + 1))

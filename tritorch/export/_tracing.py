@@ -13,7 +13,6 @@ not made again: what it gave is described already.
 
 from __future__ import annotations
 
-import contextlib
 import linecache
 import operator
 import sys
@@ -24,6 +23,7 @@ from typing import Any
 import tritorch
 from tritorch._subclasses.fake_tensor import FakeTensorMode, is_fake_array
 from tritorch.core.batched import BatchedArray
+from tritorch.core.scopes import Scope, scoped, set_back, sets
 from tritorch.core.symbolic import SymBool
 from tritorch.core.tensor import Tensor
 from tritorch.export._calls import as_call, of_numbers
@@ -128,11 +128,9 @@ class ExportMode(ProxyTorchDispatchMode):
 
     # ---- operators of functions ---------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def untracked(self) -> Iterator[None]:
+    def untracked(self) -> Scope:
         """Inside, calls make no nodes."""
-        with disable_proxy_modes_tracing():
-            yield
+        return disable_proxy_modes_tracing()
 
     def of_functions(
         self, target: Any, functions: dict[str, Any], given: list[Any], outer: list[Any],
@@ -166,9 +164,9 @@ class ExportMode(ProxyTorchDispatchMode):
         """A public call, as one node where its records have no names in ATen."""
         graph: Any = self.graph
         last, start = graph._root._prev, len(self._journal)
-        before, graph.call = graph.call, (func.__name__, f"function.{func.__name__}")
+        name = (func.__name__, f"function.{func.__name__}")
         self.unknown = False
-        try:
+        with Scope((graph, "call", name), (self, "decomposing", False)):
             out = func(*args, **kwargs)
             if not self.unknown and not any(nameless(node) for node in since(graph, last)):
                 return out
@@ -180,8 +178,6 @@ class ExportMode(ProxyTorchDispatchMode):
             self._take_back(last, start)
             self.decomposing = True
             return func(*args, **kwargs)
-        finally:
-            graph.call, self.decomposing = before, False
 
     def _take_back(self, last: Node, start: int) -> None:
         """Takes out the nodes that were made since, but those of sizes and constants."""
@@ -238,14 +234,11 @@ class _Branch:
             else:
                 self.mode.track_number(value, node)
         composites = outer.composites
-        composites.mode, inside, composites.inside = self.mode, composites.inside, False
-        try:
-            with disable_proxy_modes_tracing(), self.mode:
-                out, self.tree = tree_flatten(function(*inputs))
-                self.out = [x.clone() if self._is_input(x) else x for x in out]
-                self.returned = [self.mode._argument(x) for x in self.out]
-        finally:
-            composites.mode, composites.inside = outer, inside
+        told = Scope((composites, "mode", self.mode), (composites, "inside", False))
+        with told, disable_proxy_modes_tracing(), self.mode:
+            out, self.tree = tree_flatten(function(*inputs))
+            self.out = [x.clone() if self._is_input(x) else x for x in out]
+            self.returned = [self.mode._argument(x) for x in self.out]
 
     def _is_input(self, x: Any) -> bool:
         if not isinstance(x, Tensor):
@@ -351,15 +344,12 @@ class Composites(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.inside or isinstance(func, OpOverload):
             return func(*args, **(kwargs or {}))
-        self.inside = True
-        try:
+        with Scope((self, "inside", True)):
             return self.mode.called(func, args, kwargs or {})
-        finally:
-            self.inside = False
 
 
-@contextlib.contextmanager
-def watching_modules(graph: TracedGraph, root: Module, marking: Marking) -> Iterator[None]:
+@scoped
+def watching_modules(graph: TracedGraph, root: Module, marking: Marking) -> Scope:
     """Inside, a graph's nodes say which modules they are of, and marks what some are given."""
     names = {id(module): name for name, module in root.named_modules(remove_duplicate=False)}
     original = Module.__call__
@@ -374,20 +364,15 @@ def watching_modules(graph: TracedGraph, root: Module, marking: Marking) -> Iter
         kind, call = type(module), name + (f"@{count}" if count else "")
         entry = (call, f"{kind.__module__}.{kind.__qualname__}")
         marking.note(graph, call, GIVEN, (args, kwargs))
-        graph.modules.append((key + (f"@{count}" if count else ""), entry))
-        try:
+        around = (key + (f"@{count}" if count else ""), entry)
+        with Scope((graph, "modules", [*graph.modules, around])):
             found = original(module, *args, **kwargs)
-        finally:
-            graph.modules.pop()
         marking.note(graph, call, RETURNED, found)
         return found
 
     patcher = _Patcher()
-    patcher.patch_method(Module, "__call__", called, deduplicate=False)
-    try:
-        yield
-    finally:
-        patcher.revert_all_patches()
+    patch = sets(patcher.patch_method, Module, "__call__", called, False)
+    return Scope(set_back(patcher.revert_all_patches), patch)
 
 
 def run_traced(mode: ExportMode, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:

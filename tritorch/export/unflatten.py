@@ -7,13 +7,13 @@ one module of the result for each call of an original one.  State is shared with
 from __future__ import annotations
 
 import abc
-import contextlib
 import copy
 import operator
+import sys
 import warnings
-from collections.abc import Iterator
 from typing import Any, cast
 
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.export._inputs import Inputs, place_of
 from tritorch.export._unlift import Unlifting
@@ -65,15 +65,10 @@ class _Named(Module):
 _interprets = True
 
 
-@contextlib.contextmanager
-def _disable_interpreter() -> Iterator[None]:
+@scoped
+def _disable_interpreter() -> Scope:
     """Inside, modules are made that run their graphs as code."""
-    global _interprets
-    before, _interprets = _interprets, False
-    try:
-        yield
-    finally:
-        _interprets = before
+    return Scope((sys.modules[__name__], "_interprets", False))
 
 
 class _OfGraph(_Named):

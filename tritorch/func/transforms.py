@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,9 @@ from tritorch._trees.spec import TreeSpec, treespec_leaf
 from tritorch._trees.walk import tree_flatten, tree_map, tree_unflatten
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.core.published import PUBLIC
+from tritorch.core.scopes import Scope, recorded
 from tritorch.core.tensor import Tensor
+from tritorch.core.thread_state import carried
 from tritorch.func.vmap import vmap
 from tritorch.ops.interpret.vmap import batched_everywhere
 
@@ -27,14 +30,6 @@ def _fresh(x: Any) -> Any:
     if x._requires_grad:
         return x.view_as(x)
     return x.detach().requires_grad_(True)
-
-
-class _grad_on:
-    def __enter__(self) -> None:
-        self.before = _C.set_grad_enabled(True)
-
-    def __exit__(self, *exception: Any) -> None:
-        _C.set_grad_enabled(self.before)
 
 
 def _gradients(outs: list[Tensor], ins: list[Tensor], gs: Any, keep: bool) -> list[Tensor]:
@@ -75,7 +70,7 @@ def grad_and_value(
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         outer = _C.is_grad_enabled()
-        with _grad_on():
+        with recorded:
             leaves, spec, put = _pick(args, argnums)
             inputs = [_fresh(leaf) for leaf in leaves]
             result = func(*put(inputs), **kwargs)
@@ -105,21 +100,20 @@ def _inside_transform(leaves: list[Any]) -> bool:
     """Whether somebody outside differentiates these too."""
     return (
         any(isinstance(x, Tensor) and (x._requires_grad or x._tangent is not None) for x in leaves)
-        or _depth[0] > 0
+        or _nested.depth > 0
     )
 
 
-_depth = [0]
+class _Nested(threading.local):
+    depth = 0
 
 
-class _nesting:
+_nested = carried(_Nested())
+
+
+def _nesting() -> Scope:
     """Within, inner transforms keep their graphs."""
-
-    def __enter__(self) -> None:
-        _depth[0] += 1
-
-    def __exit__(self, *exception: Any) -> None:
-        _depth[0] -= 1
+    return Scope((_nested, "depth", _nested.depth + 1))
 
 
 def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -139,7 +133,7 @@ def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> C
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """func(*primals), and the function v -> v^T J."""
-    with _grad_on():
+    with recorded:
         leaves, spec = tree_flatten(primals)
         inputs = [_fresh(leaf) for leaf in leaves]
         with _nesting():

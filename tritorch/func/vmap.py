@@ -12,6 +12,7 @@ from tritorch._trees.spec import TreeSpec
 from tritorch._trees.walk import _broadcast_to_and_flatten, tree_flatten, tree_map_
 from tritorch.core.batched import BatchedArray
 from tritorch.core.generator import Generator, cuda_generator, default_generator
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret import vmap as batches
 
@@ -186,16 +187,12 @@ def _called(
     randomness: str,
 ) -> Any:  # fmt: skip
     active = batches.active
-    levels, modes = active.levels, active.modes
-    _C.unfollow(1)
-    levels.append((level, size))
-    modes.append(randomness)
-    try:
+    with Scope(
+        (_C.unfollow, 1),
+        (active, "levels", [*active.levels, (level, size)]),
+        (active, "modes", [*active.modes, randomness]),
+    ):
         result = func(*args, **kwargs)
-    finally:
-        levels.pop()
-        modes.pop()
-        _C.unfollow(-1)
     if isinstance(result, Tensor):
         if isinstance(out_dims, tuple) and len(out_dims) == 1:
             (out_dims,) = out_dims

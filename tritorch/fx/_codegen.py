@@ -14,11 +14,11 @@ import pprint
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tritorch.core import naming
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.fx import _pytree as fx_pytree
@@ -691,11 +691,6 @@ class _ExportCodeGen(_PyTreeCodeGen):
         return f"return pytree.tree_unflatten(self._out_shuffle_graph({given}), self._out_spec)"
 
 
-@contextmanager
-def _override_sym_repr(override: Callable[[Any], str]) -> Iterator[None]:
-    before = CodeGen._sym_repr
-    CodeGen._sym_repr = override
-    try:
-        yield
-    finally:
-        CodeGen._sym_repr = before
+@scoped
+def _override_sym_repr(override: Callable[[Any], str]) -> Scope:
+    return Scope((CodeGen, "_sym_repr", override))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 from typing import Any
 
+from tritorch.core.scopes import Scope, scoped
 from tritorch.fx._codegen import PythonCode
 from tritorch.fx._compatibility import compatibility
 from tritorch.fx.graph_module import GraphModule
@@ -15,28 +15,18 @@ _force_skip_lazy_graph_module_flag = False
 
 
 @compatibility(is_backward_compatible=False)
-@contextmanager
-def _force_skip_lazy_graph_module() -> Iterator[None]:
+@scoped
+def _force_skip_lazy_graph_module() -> Scope:
     """Inside, no graph module is lazy."""
-    global _force_skip_lazy_graph_module_flag
-    before, _force_skip_lazy_graph_module_flag = _force_skip_lazy_graph_module_flag, True
-    try:
-        yield
-    finally:
-        _force_skip_lazy_graph_module_flag = before
+    return Scope((sys.modules[__name__], "_force_skip_lazy_graph_module_flag", True))
 
 
 @compatibility(is_backward_compatible=False)
-@contextmanager
-def _use_lazy_graph_module(should_use: bool) -> Iterator[None]:
+@scoped
+def _use_lazy_graph_module(should_use: bool) -> Scope:
     """Inside, traced modules are lazy."""
-    global _use_lazy_graph_module_flag
-    before = _use_lazy_graph_module_flag
-    _use_lazy_graph_module_flag = should_use and not _force_skip_lazy_graph_module_flag
-    try:
-        yield
-    finally:
-        _use_lazy_graph_module_flag = before
+    lazy = should_use and not _force_skip_lazy_graph_module_flag
+    return Scope((sys.modules[__name__], "_use_lazy_graph_module_flag", lazy))
 
 
 @compatibility(is_backward_compatible=False)

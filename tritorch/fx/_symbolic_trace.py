@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import builtins
 import collections
-import contextlib
 import copy
 import functools
 import inspect
 import logging
 import math
 import os
+import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from tritorch import _C
+from tritorch.core import scopes
 from tritorch.core.naming import torch_name
+from tritorch.core.scopes import scoped, set_back, sets, unchanged
 from tritorch.core.settings import _assert
 from tritorch.core.tensor import Tensor
 from tritorch.fx._compatibility import compatibility
@@ -530,31 +532,30 @@ def _create_wrapped_method(cls: type, name: str) -> Any:
     return wrapped
 
 
-@contextlib.contextmanager
-def _new_patcher() -> Iterator[_Patcher]:
-    global CURRENT_PATCHER
-    before = CURRENT_PATCHER
-    CURRENT_PATCHER = patcher = _Patcher()
-    try:
-        yield patcher
-    finally:
-        patcher.revert_all_patches()
-        CURRENT_PATCHER = before
+@scoped
+def _new_patcher() -> scopes.Scope:
+    patcher = _Patcher()
+    return scopes.Giving(
+        patcher,
+        (sys.modules[__name__], "CURRENT_PATCHER", patcher),
+        set_back(patcher.revert_all_patches),
+    )
 
 
-@contextlib.contextmanager
-def _maybe_revert_all_patches() -> Iterator[None]:
+@scoped
+def _maybe_revert_all_patches() -> scopes.Scope:
     """Inside, modules are called as if nothing were traced."""
     patcher = CURRENT_PATCHER
     if patcher is None:
-        yield
-        return
-    removed = patcher.revert_all_patches()
-    try:
-        yield
-    finally:
-        if patcher.reapply_all_patches() != removed:
+        return unchanged
+    applied = list(patcher.patches_made)
+
+    def apply_again() -> None:
+        if patcher.patches_made != applied:
             raise AssertionError("CURRENT_PATCHER was changed during a revert_all_patches")
+        patcher.reapply_all_patches()
+
+    return scopes.Scope(set_back(apply_again), sets(patcher.revert_all_patches))
 
 
 def _patch_wrapped_functions(patcher: _Patcher) -> None:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from tritorch.core.scopes import ScopeWhenMade
 from tritorch.core.symbolic import SymBool, SymFloat, SymInt
 from tritorch.fx._codegen import (
     CodeGen,
@@ -470,16 +471,9 @@ def _warn_of_symbol(op: str, target: Any, value: Any) -> None:
         )
 
 
-class _InsertPoint:
-    def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
-        self.graph, self.before = graph, graph._insert
-        graph._insert = insert
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exception: object) -> None:
-        self.graph._insert = self.before
+class _InsertPoint(ScopeWhenMade):
+    def changes(self, graph: Graph, insert: Callable[[Node], None]) -> Any:
+        return ((graph, "_insert", insert),)
 
 
 def _is_value(module: Any, target: str) -> bool:

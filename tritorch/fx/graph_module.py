@@ -9,10 +9,11 @@ import pickle
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.fx._codegen import _BoxedCodeGen, _custom_builtins, _override_sym_repr, _PyTreeCodeGen
 from tritorch.fx._compatibility import compatibility
@@ -593,14 +594,10 @@ class GraphModule(Module):
 
     # ---- hooks ----------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _set_replace_hook(self, f: Callable[..., Any]) -> Iterator[None]:
+    @scoped
+    def _set_replace_hook(self, f: Callable[..., Any]) -> Scope:
         """Inside, `f(old, new name, user)` is called when a node takes another one's place."""
-        self._register_replace_node_hook(f)
-        try:
-            yield
-        finally:
-            self._unregister_replace_node_hook(f)
+        return Scope((self, "_replace_hooks", [*self._replace_hooks, f]))
 
 
 def _hook_methods(kind: str, method: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from tritorch.fx import traceback as fx_traceback
@@ -94,10 +93,8 @@ class Interpreter:
         args_list.clear()
         return self.run(initial_env=env)
 
-    @contextmanager
-    def _set_current_node(self, node: Node) -> Iterator[None]:
-        with fx_traceback.set_current_meta(node, f"Interpreter_{type(self).__name__}"):
-            yield
+    def _set_current_node(self, node: Node) -> Any:
+        return fx_traceback.set_current_meta(node, f"Interpreter_{type(self).__name__}")
 
     @compatibility(is_backward_compatible=True)
     def run_node(self, n: Node) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import enum
 import functools
+import sys
 import threading
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
+from tritorch.core.scopes import Scope, scoped, set_back, sets, unchanged
 from tritorch.fx._compatibility import compatibility
 
 __all__ = [
@@ -145,27 +146,17 @@ class NodeSource:
 
 
 @compatibility(is_backward_compatible=False)
-@contextmanager
-def preserve_node_meta(enable: bool = True) -> Iterator[None]:
+@scoped
+def preserve_node_meta(enable: bool = True) -> Scope:
     """Inside, new nodes take over the meta that is current."""
-    global should_preserve_node_meta, current_meta
-    before, meta = should_preserve_node_meta, current_meta.copy()
-    try:
-        should_preserve_node_meta = enable
-        yield
-    finally:
-        should_preserve_node_meta, current_meta = before, meta
+    here = sys.modules[__name__]
+    meta = (here, "current_meta", current_meta.copy())
+    return Scope(meta, (here, "should_preserve_node_meta", enable))
 
 
-@contextmanager
-def _preserve_node_seq_nr(preserve_seq_nr: bool = True) -> Iterator[None]:
-    global _should_preserve_node_seq_nr
-    before = _should_preserve_node_seq_nr
-    _should_preserve_node_seq_nr = preserve_seq_nr
-    try:
-        yield
-    finally:
-        _should_preserve_node_seq_nr = before
+@scoped
+def _preserve_node_seq_nr(preserve_seq_nr: bool = True) -> Scope:
+    return Scope((sys.modules[__name__], "_should_preserve_node_seq_nr", preserve_seq_nr))
 
 
 @compatibility(is_backward_compatible=False)
@@ -180,18 +171,21 @@ def set_stack_trace(stack: list[str]) -> None:
 
 
 @compatibility(is_backward_compatible=False)
-@contextmanager
-def annotate(annotation_dict: dict[str, Any]) -> Iterator[None]:
+@scoped
+def annotate(annotation_dict: dict[str, Any]) -> Scope:
     """Inside, nodes get these entries in `meta["custom"]`."""
     had, before = "custom" in current_meta, copy.copy(current_meta.get("custom", {}))
-    try:
-        current_meta.setdefault("custom", {}).update(annotation_dict)
-        yield
-    finally:
+
+    def take_back() -> None:
         if had:
             current_meta["custom"] = before
         else:
             current_meta.pop("custom", None)
+
+    def add() -> None:
+        current_meta.setdefault("custom", {}).update(annotation_dict)
+
+    return Scope(set_back(take_back), sets(add))
 
 
 @compatibility(is_backward_compatible=False)
@@ -211,18 +205,17 @@ def annotate_fn(annotation_dict: dict[str, Any]) -> Callable[..., Any]:
     return decorate
 
 
-@contextmanager
-def _set_autograd_backward(enable: bool = True) -> Iterator[None]:
+@scoped
+def _set_autograd_backward(enable: bool = True) -> Scope:
     before = current_meta.get("autograd_backward")
-    if enable:
-        _mark_autograd_backward()
-    try:
-        yield
-    finally:
+
+    def take_back() -> None:
         if before is None:
             _reset_autograd_backward()
         else:
             current_meta["autograd_backward"] = before
+
+    return Scope(set_back(take_back), *([sets(_mark_autograd_backward)] if enable else []))
 
 
 def _mark_autograd_backward() -> None:
@@ -275,20 +268,13 @@ def _is_preserving_node_seq_nr() -> bool:
 
 
 @compatibility(is_backward_compatible=False)
-@contextmanager
-def set_current_meta(node: Any, pass_name: str = "") -> Iterator[None]:
+@scoped
+def set_current_meta(node: Any, pass_name: str = "") -> Scope:
     """Inside, a node's meta is the current one, and the node the source of new ones."""
-    global current_meta
     if not (should_preserve_node_meta and node.meta):
-        yield
-        return
-    before = current_meta
-    try:
-        current_meta = node.meta.copy()
-        current_meta["from_node"] = [NodeSource(node, pass_name, NodeSourceAction.CREATE)]
-        yield
-    finally:
-        current_meta = before
+        return unchanged
+    source = NodeSource(node, pass_name, NodeSourceAction.CREATE)
+    return Scope((sys.modules[__name__], "current_meta", {**node.meta, "from_node": [source]}))
 
 
 @compatibility(is_backward_compatible=False)
@@ -298,16 +284,10 @@ def get_current_meta() -> dict[str, Any]:
 
 
 @compatibility(is_backward_compatible=False)
-@contextmanager
-def set_current_replay_node(node: Any) -> Iterator[None]:
+@scoped
+def set_current_replay_node(node: Any) -> Scope:
     """Inside, a node is made once more."""
-    global current_replay_node
-    before = current_replay_node
-    current_replay_node = node
-    try:
-        yield
-    finally:
-        current_replay_node = before
+    return Scope((sys.modules[__name__], "current_replay_node", node))
 
 
 @compatibility(is_backward_compatible=False)
@@ -316,14 +296,9 @@ def get_current_replay_node() -> Any:
     return current_replay_node
 
 
-@contextmanager
-def _set_regional_inductor_subgraph_name(name: str | None) -> Iterator[None]:
-    before = getattr(_regional, "name", None)
-    _regional.name = name
-    try:
-        yield
-    finally:
-        _regional.name = before
+@scoped
+def _set_regional_inductor_subgraph_name(name: str | None) -> Scope:
+    return Scope((_regional, "name", name))
 
 
 def _get_regional_inductor_subgraph_name() -> str | None:

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from tritorch import _C
+from tritorch.core.scopes import Scope, unchanged
 
 Array = np.ndarray[Any, Any]
 
@@ -84,14 +83,6 @@ def set_threads(n: int) -> None:
         _C.set_blas_threads(n)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> Scope:
     """Products run in the thread that asks for them: several of ours would wait for each other."""
-    if not found():
-        yield
-        return
-    _C.one_blas_thread(True)
-    try:
-        yield
-    finally:
-        _C.one_blas_thread(False)
+    return Scope((_C.one_blas_thread, True)) if found() else unchanged

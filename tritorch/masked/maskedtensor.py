@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
+from tritorch.core import scopes
 from tritorch.core.dtype import (
     bool_,
     dtype as Dtype,
@@ -239,8 +240,7 @@ class MaskedTensor(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.__name__
         kwargs = dict(kwargs or {})
-        before = _C.set_overrides(False)
-        try:
+        with scopes.as_plain:
             if name in ("__get__", "__set__", "__delete__"):
                 return _attribute(func, args, kwargs)
             if torch_name(func.__module__) == "torch.masked":
@@ -253,8 +253,6 @@ class MaskedTensor(Tensor):
                 check_inplace(args[0])
                 way(func, args, kwargs)
                 return args[0]
-        finally:
-            _C.set_overrides(before)
         return NotImplemented
 
     def get_data(self) -> Tensor:

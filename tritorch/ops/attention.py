@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from typing import Any
 
@@ -10,6 +11,7 @@ from tritorch import _C
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.scopes import Giving, Scope
 from tritorch.core.sym_functions import sym_max, sym_sqrt
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes
@@ -40,6 +42,12 @@ def allow(backends: tuple[int, ...], ordered: bool) -> Any:
     before = _allowed, _ordered
     _allowed, _ordered = tuple(backends), ordered
     return before
+
+
+def allowing(backends: tuple[int, ...], ordered: bool) -> Scope:
+    """Inside, only these are allowed (ordered: the first that can)."""
+    here = sys.modules[__name__]
+    return Giving({}, (here, "_allowed", tuple(backends)), (here, "_ordered", ordered))
 
 
 def _is_fused(can: Any, why: str) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.scopes import Scope
 from tritorch.core.symbolic import as_size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_distinct_elements
@@ -44,14 +44,9 @@ class _Scalars(threading.local):
 
     stay = False
 
-    @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
+    def kept(self) -> Scope:
         """Within it, they stay: for functions of numbers that run on many at once."""
-        before, self.stay = self.stay, True
-        try:
-            yield
-        finally:
-            self.stay = before
+        return Scope((self, "stay", True))
 
 
 scalars = _Scalars()

@@ -22,6 +22,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.function import Function
+from tritorch.core import scopes
 from tritorch.core.dtype import bfloat16, dtype as Dtype, float16, float32, float64, int64
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
@@ -212,8 +213,7 @@ def _chunks(x: Tensor, w: Tensor, b: Any, scale: Tensor | None, rest: Any) -> An
     which = "gpu" if x.is_cuda else "cpu"
     multiply_into = backend(which, "matmul").multiply_into
     classes = w.shape[0]
-    before = _C.set_grad_enabled(False)
-    try:
+    with scopes.unrecorded:
         for low in range(0, max(x.shape[0], 1), options.batch_chunk_size):
             rows = slice(low, low + options.batch_chunk_size)
             some, labels = x[rows].to(compute), target[rows]
@@ -248,8 +248,6 @@ def _chunks(x: Tensor, w: Tensor, b: Any, scale: Tensor | None, rest: Any) -> An
                 grads = (dx, None if dw is None else dw.to(w.dtype),
                          None if db is None else db.to(b.dtype))  # fmt: skip
             yield _Part(found, grads)
-    finally:
-        _C.set_grad_enabled(before)
 
 
 def _check(x: Tensor, w: Tensor, target: Tensor, b: Tensor | None, ignore: Any) -> None:

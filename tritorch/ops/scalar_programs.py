@@ -22,6 +22,7 @@ from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import dtype
 from tritorch.core.generator import default_generator
 from tritorch.core.published import PUBLIC
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.core.written import NotWritable, Program, Step, Value, WrittenArray
 from tritorch.gpu.layout import INT32_MAX, reach
@@ -41,16 +42,12 @@ def write(
         value = program.add(Step("input", (), kind, place=name))
         numbers.append(_C.wrap(WrittenArray(program, value, kind)))
     first = numbers[0].requires_grad_() if slope else numbers[0]
-    before = _C.set_grad_enabled(slope)
     drawn = default_generator.get_state()
-    try:
-        with scalars.kept():
-            out = function(*numbers)
-            outputs = [_value(program, out)]
-            if slope:
-                outputs.append(_slope(program, out, first))
-    finally:
-        _C.set_grad_enabled(before)
+    with Scope((_C.set_grad_enabled, slope)), scalars.kept():
+        out = function(*numbers)
+        outputs = [_value(program, out)]
+        if slope:
+            outputs.append(_slope(program, out, first))
     if not default_generator.get_state().equal(drawn):  # they would be the same for all places
         default_generator.set_state(drawn)
         raise NotWritable("random numbers")

@@ -24,6 +24,7 @@ from tritorch import _C
 from tritorch.autograd import is_grad_enabled, no_grad
 from tritorch.core.arrays import CPU, cuda_device
 from tritorch.core.dispatching import entered, watching
+from tritorch.core.scopes import Scope
 from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.kernels.optim_rules import Variant, options_of, rebound, whole
@@ -176,18 +177,11 @@ class Elementwise(PerParameter):
             if held is not None:
                 norm = norm / held.to(norm.device)
             over = ((norm + 1e-6) / float(max_norm)).clamp(min=1.0)
-            self.grad_scale = over if held is None else over * held.to(over.device)
-        self._clears = zero_grad and all(_is_plain(grad) for grad in grads)
-        try:
+            scale = over if held is None else over * held.to(over.device)
+        clears = zero_grad and all(_is_plain(grad) for grad in grads)
+        with Scope((self, "grad_scale", scale), (self, "_clears", clears)):
             self.step()
-        finally:
-            cleared = self._clears
-            self._clears = False
-            if held is None:
-                del self.grad_scale
-            else:
-                self.grad_scale = held
-        if zero_grad and not cleared:
+        if zero_grad and not clears:
             self.zero_grad(set_to_none=False)
         return norm
 

@@ -12,9 +12,10 @@ import types
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Self
+from typing import Any
 from weakref import ref
 
+from tritorch.core.scopes import Scope, ScopeItself
 from tritorch.core.tensor import Tensor
 from tritorch.optim.optimizer import Optimizer
 
@@ -156,11 +157,8 @@ class LRScheduler:
         self._apply(self.get_lr if epoch is None or closed is None else closed)
 
     def _apply(self, compute: Callable[[], list[Rate]]) -> None:
-        self._get_lr_called_within_step = True  # as _enable_get_lr_call, in a third of its time
-        try:
+        with _enable_get_lr_call(self):
             rates = compute()
-        finally:
-            self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             _update_param_group_val(group, "lr", lr)
         self._last_lr: list[Rate] = _param_groups_val_list(self.optimizer, "lr")
@@ -180,31 +178,24 @@ def _warn_get_lr_called_within_step(lr_scheduler: LRScheduler) -> None:
         )
 
 
-class _enable_get_lr_call:
+class _enable_get_lr_call(ScopeItself):
     """Inside, `get_lr` may be called."""
 
     def __init__(self, o: LRScheduler) -> None:
         self.o = o
 
-    def __enter__(self) -> Self:
-        self.o._get_lr_called_within_step = True
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.o._get_lr_called_within_step = False
+    def changes(self) -> Any:
+        return ((self.o, "_get_lr_called_within_step", True),)
 
 
-class _initial_mode:
+class _initial_mode(Scope):
     """Inside, a schedule is being constructed."""
 
     def __init__(self, o: LRScheduler) -> None:
         self.o = o
 
-    def __enter__(self) -> None:
-        self.o._is_initial = True
-
-    def __exit__(self, *raised: object) -> None:
-        self.o._is_initial = False
+    def changes(self) -> Any:
+        return ((self.o, "_is_initial", True),)
 
 
 def _watch_steps(optimizer: Optimizer) -> None:

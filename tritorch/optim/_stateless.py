@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
+from tritorch.core.scopes import Scope, scoped, set_back, sets
 from tritorch.core.tensor import Tensor
 from tritorch.optim.optimizer import Optimizer
 
 
-@contextlib.contextmanager
+@scoped
 def swap_in_optimizer_params_and_state(
     optimizer: Optimizer,
     swapin_parameters: dict[str, Tensor],
     swapin_optim_state: dict[str, Any],
-) -> Iterator[None]:
+) -> Scope:
     """Within, the optimizer works on other parameters and on a state dict's state and options.
 
     Args:
@@ -27,20 +26,23 @@ def swap_in_optimizer_params_and_state(
     """
     state, groups = _checked(optimizer, swapin_parameters, swapin_optim_state)
     own_state, own_groups = optimizer.state, [dict(group) for group in optimizer.param_groups]
-    tensors = iter(swapin_parameters.values())
-    try:
+
+    def swap() -> None:
+        tensors = iter(swapin_parameters.values())
         optimizer.state = defaultdict(dict)
         for group, swapped in zip(optimizer.param_groups, groups):
             params = [next(tensors) for _ in swapped["params"]]
             for p, number in zip(params, swapped["params"]):
                 optimizer.state[p] = dict(state.get(number, {}))
             group.update(swapped, params=params)
-        yield
-    finally:
+
+    def swap_back() -> None:
         for group, own in zip(optimizer.param_groups, own_groups):
             group.clear()
             group.update(own)
         optimizer.state = own_state
+
+    return Scope(set_back(swap_back), sets(swap))
 
 
 def _checked(optimizer: Optimizer, params: Any, state_dict: Any) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ from tritorch.autograd.nodes import RemovableHandle
 from tritorch.core import profiling
 from tritorch.core.dtype import float32
 from tritorch.core.profiling import events
+from tritorch.core.scopes import Scope, set_back
 from tritorch.core.tensor import Tensor, typename
 from tritorch.optim._authoring import (
     _capturable_doc as _capturable_doc,
@@ -116,10 +117,9 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         profiled = not self._stepping and events.enabled()
         if self._stepping or not (hooked or profiled):
             return step(*args, **kwargs)
-        self._stepping = True
-        name = type(self).__name__
-        event = events.begin(profiling.ANNOTATION, f"Optimizer.step#{name}.step")
-        try:
+        name = f"Optimizer.step#{type(self).__name__}.step"
+        event = events.begin(profiling.ANNOTATION, name)
+        with Scope((self, "_stepping", True), set_back(events.end, event)):
             for hook in [*_global_pre_hooks.values(), *before.values()]:
                 replaced = hook(self, args, kwargs)
                 if replaced is None:
@@ -138,9 +138,6 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             if profiled:
                 self._optimizer_step_code()
             return result
-        finally:
-            events.end(event)
-            self._stepping = False
 
     stepping.hooked = True  # type: ignore[attr-defined]
     return stepping

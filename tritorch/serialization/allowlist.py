@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 from collections.abc import Callable
 from typing import Any
 
 from tritorch.core.naming import torch_name
+from tritorch.core.scopes import Scope
 from tritorch.serialization import names
 from tritorch.serialization.archive import ArchiveReader
 
@@ -30,17 +32,16 @@ def clear_safe_globals() -> None:
     _added.clear()
 
 
-class safe_globals:
+class safe_globals(Scope):
     """Within, these are safe for weights_only."""
 
     def __init__(self, safe_globals: list[_Item]) -> None:
         self.safe_globals = safe_globals
 
-    def __enter__(self) -> None:
-        add_safe_globals(self.safe_globals)
-
-    def __exit__(self, *exception: Any) -> None:
-        _added.difference_update(self.safe_globals)
+    def changes(self) -> Any:
+        given = list(self.safe_globals)
+        add = functools.partial(_added.update, given)
+        return ((add, None, functools.partial(_added.difference_update, given)),)
 
 
 def user_allowed() -> dict[str, Any]:

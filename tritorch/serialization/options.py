@@ -7,6 +7,7 @@ import mmap
 import threading
 from typing import Any
 
+from tritorch.core.scopes import Scope, ScopeWhenMade
 from tritorch.core.thread_state import carried
 
 
@@ -64,34 +65,23 @@ def get_default_mmap_options() -> int:
     return settings.mmap_flags
 
 
-class set_default_mmap_options:
+class set_default_mmap_options(ScopeWhenMade):
     """Sets how load(mmap=True) maps, for good or, as a context manager, for a while."""
 
-    def __init__(self, flags: int) -> None:
+    def changes(self, flags: int) -> Any:
         if flags not in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):
             raise ValueError(
                 "Invalid argument in function set_default_mmap_options, expected "
                 f"mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}"
             )
-        self.previous = settings.mmap_flags
-        settings.mmap_flags = flags
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exception: Any) -> None:
-        settings.mmap_flags = self.previous
+        return ((settings, "mmap_flags", flags),)
 
 
-class skip_data:
+class skip_data(Scope):
     """Within, save() leaves storages as empty space and load() leaves them as zeros."""
 
     def __init__(self, materialize_fake_tensors: bool = False) -> None:
         self.materialize_fake_tensors = materialize_fake_tensors
 
-    def __enter__(self) -> None:
-        self._previous = options.skip_data
-        options.skip_data = True
-
-    def __exit__(self, *exception: Any) -> None:
-        options.skip_data = self._previous
+    def changes(self) -> Any:
+        return ((options, "skip_data", True),)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
-from tritorch import _C
-from tritorch.core import dtype as dtypes
+from tritorch.core import dtype as dtypes, scopes
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, make_subclass
 
@@ -129,8 +128,7 @@ class SparseSemiStructuredTensor(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        before = _C.set_overrides(False)
-        try:
+        with scopes.as_plain:
             if name in _KEPT or name == "__get__":
                 return func(*args, **kwargs)
             first = args[0] if args else None
@@ -150,8 +148,6 @@ class SparseSemiStructuredTensor(Tensor):
                 )
             plain = [_dense(x) for x in args]
             return func(*plain, **{key: _dense(x) for key, x in kwargs.items()})
-        finally:
-            _C.set_overrides(before)
 
 
 def _dense(x: Any) -> Any:

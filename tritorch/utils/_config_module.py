@@ -10,27 +10,26 @@ import hashlib
 import pickle
 import types
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from tritorch.core.scopes import Scope
 
 __all__ = ["ConfigModule", "ContextDecorator", "install_config_module"]
 
 
-class ContextDecorator(contextlib.ContextDecorator):
+class ContextDecorator(Scope, contextlib.ContextDecorator):
     """The settings of a module, changed inside of a block, a function, or a class of tests."""
 
     def __init__(self, config: ConfigModule, changes: dict[str, Any]) -> None:
-        self.config, self.changes = config, changes
-        self.before: list[dict[str, Any]] = []
+        self.config, self.settings = config, changes
 
-    def __enter__(self) -> None:
-        self.before.append({name: self.config._get(name) for name in self.changes})
-        for name, value in self.changes.items():
-            self.config._set(name, value)
-
-    def __exit__(self, *exception: object) -> None:
-        for name, value in self.before.pop().items():
-            self.config._set(name, value)
+    def changes(self) -> Any:
+        own = self.config._own_names(self.settings)
+        values = self.config._values
+        before = {name: values[name] for name in own}
+        return ((partial(values.update, own), None, partial(values.update, before)),)
 
     def __call__(self, function: Any) -> Any:
         """A function that runs inside; of a class, all its tests do."""
@@ -75,6 +74,14 @@ class ConfigModule(types.ModuleType):
         if any(each.startswith(f"{name}.") for each in self._values):
             return _Section(self, name)
         raise AttributeError(f"{self.__name__}.{name} does not exist")
+
+    def _own_names(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Settings by the names that they have here, not by those of aliases."""
+        own = {self._aliases.get(name, name): value for name, value in settings.items()}
+        for name in own:
+            if name not in self._values:
+                raise AttributeError(f"{self.__name__}.{name} does not exist")
+        return own
 
     def _set(self, name: str, value: Any) -> None:
         name = self._aliases.get(name, name)

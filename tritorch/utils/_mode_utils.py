@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tritorch._native_dispatch import DisableTorchDispatch
@@ -11,11 +9,9 @@ from tritorch._native_dispatch import DisableTorchDispatch
 T = TypeVar("T")
 
 
-@contextmanager
-def no_dispatch() -> Iterator[None]:
+def no_dispatch() -> DisableTorchDispatch:
     """Inside, neither classes nor dispatch modes see operators."""
-    with DisableTorchDispatch():
-        yield
+    return DisableTorchDispatch()
 
 
 def all_same_mode(modes: Any) -> bool:

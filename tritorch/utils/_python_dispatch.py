@@ -11,17 +11,18 @@ Note [Watching] in `core/dispatching.py` says how operators come here.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tritorch.core import dispatching
+from tritorch.core.scopes import Giving, ScopeItself, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.overloads import bind
 from tritorch.schema.signature import FunctionSchema
 from tritorch.schema.types import ListType
 
 
-class TorchDispatchMode:
+class TorchDispatchMode(ScopeItself):
     """While entered, its `__torch_dispatch__` is asked about every operator on tensors.
 
     Inside of `__torch_dispatch__` the mode itself is off, so that calling `func` does not come
@@ -33,12 +34,8 @@ class TorchDispatchMode:
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError
 
-    def __enter__(self) -> Any:
-        dispatching.enter(self)
-        return self
-
-    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
-        dispatching.leave()
+    def changes(self) -> Any:
+        return dispatching.mode_changes(self)
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
@@ -109,17 +106,15 @@ def _pop_mode(k: Any = None) -> Any:
     return dispatching.leave()
 
 
-@contextlib.contextmanager
-def _pop_mode_temporarily(k: Any = None) -> Iterator[Any]:
-    with dispatching.without_modes(1) as (mode,):
-        yield mode
+@scoped
+def _pop_mode_temporarily(k: Any = None) -> Giving:
+    return Giving(dispatching.entered.modes[-1], dispatching.without_modes(1))
 
 
-@contextlib.contextmanager
-def _disable_current_modes() -> Iterator[list[Any]]:
+@scoped
+def _disable_current_modes() -> Giving:
     """No mode is entered inside."""
-    with dispatching.without_modes() as modes:
-        yield modes
+    return Giving(dispatching.entered.modes, dispatching.without_modes())
 
 
 def _detect_infra_mode(key: Any) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tritorch import _C, autograd
@@ -23,6 +23,7 @@ from tritorch.autograd.function import Function
 from tritorch.autograd.graph import SAVED_INFERENCE, modified
 from tritorch.core.device import device as Device
 from tritorch.core.generator import cuda_generator, default_generator
+from tritorch.core.scopes import Giving, Scope, ScopeItself, scoped, set_back, sets
 from tritorch.core.tensor import Tensor
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils.selective import (
@@ -144,24 +145,24 @@ class _Surroundings:
             for name in types
         ]
 
-    @contextlib.contextmanager
-    def restored(self) -> Iterator[None]:
+    def restored(self) -> Scope:
         """Within it, they are as they were."""
         indices = self.gpus[0]
         cpu = default_generator.get_state()
         gpus = [cuda_generator(i).get_state() for i in indices]
-        with contextlib.ExitStack() as stack:
-            for cast in self.casts:
-                stack.enter_context(autocast(*cast))
-            try:
-                if self.cpu is not None:
-                    default_generator.set_state(self.cpu)
-                    set_device_states(*self.gpus, device_type="cuda")
-                yield
-            finally:
-                if self.cpu is not None:
-                    default_generator.set_state(cpu)
-                    set_device_states(indices, gpus, device_type="cuda")
+        casts = [autocast(*cast) for cast in self.casts]
+        if self.cpu is None:
+            return Scope(*casts)
+        return Scope(
+            *casts,
+            set_back(_set_states, cpu, indices, gpus),
+            sets(_set_states, self.cpu, *self.gpus),
+        )
+
+
+def _set_states(cpu: Any, indices: Iterable[int], gpus: Iterable[Tensor]) -> None:
+    default_generator.set_state(cpu)
+    set_device_states(indices, gpus, device_type="cuda")
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
@@ -245,14 +246,10 @@ class _Frame:
         self.recomputed: list[Tensor] | None = None
         self._watch: list[Tensor] | None = None
 
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[list[Tensor]]:
+    def watched(self) -> Scope:
         """Within it, what is saved is listed too."""
-        before, self._watch = self._watch, []
-        try:
-            yield self._watch
-        finally:
-            self._watch = before
+        found: list[Tensor] = []
+        return Giving(found, (self, "_watch", found))
 
     def keep(self, tensor: Tensor) -> Tensor:
         """Takes the next tensor that a recomputation saves."""
@@ -306,45 +303,31 @@ class _Frame:
 _early_stop, _debug = True, None
 
 
-@contextlib.contextmanager
-def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+@scoped
+def set_checkpoint_early_stop(enable: bool) -> Scope:
     """Within it, whether checkpointed calls stop to compute again once all is there that the
     backward pass needs."""
-    global _early_stop
-    before, _early_stop = _early_stop, enable
-    try:
-        yield
-    finally:
-        _early_stop = before
+    return Scope((sys.modules[__name__], "_early_stop", enable))
 
 
-@contextlib.contextmanager
-def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+@scoped
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Scope:
     """Within it, `debug` of checkpointed calls, whatever they were given; None: as given."""
-    global _debug
-    before, _debug = _debug, enabled
-    try:
-        yield
-    finally:
-        _debug = before
+    return Scope((sys.modules[__name__], "_debug", enabled))
 
 
-class GraphExecGroup:
+class GraphExecGroup(ScopeItself):
     """Several backward passes for which a call is computed again once: it always is here."""
 
     _current: GraphExecGroup | None = None
 
-    def __enter__(self) -> GraphExecGroup:
+    def changes(self) -> Any:
         if GraphExecGroup._current is not None:
             raise RuntimeError(
                 "GraphExecGroup contexts cannot be nested. Already inside group "
                 f"{GraphExecGroup._current}"
             )
-        GraphExecGroup._current = self
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        GraphExecGroup._current = None
+        return ((GraphExecGroup, "_current", self),)
 
 
 class _Log(TorchFunctionMode):

@@ -15,6 +15,7 @@ from typing import Any
 
 from tritorch._ops import ops
 from tritorch._trees.walk import tree_map
+from tritorch.core.scopes import ScopeItself
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.overloads import OpOverloadPacket
 from tritorch.utils._python_dispatch import TorchDispatchMode
@@ -190,7 +191,7 @@ def convert_to_percent_str(num: int, denom: int) -> str:
     return f"{num / denom:.2%}" if denom else "0%"
 
 
-class FlopCounterMode:
+class FlopCounterMode(ScopeItself):
     """Counts while it is entered; shows a table at its end if `display`.
 
     depth: of modules in the table, None for all.  custom_mapping: formulas by packet."""
@@ -254,19 +255,14 @@ class FlopCounterMode:
             table += f"\nnot counted, for want of a formula: {names}"
         return table
 
-    def __enter__(self) -> FlopCounterMode:
+    def changes(self) -> Any:
         self.flop_counts.clear()
         self.unknown.clear()
-        self.mod_tracker.__enter__()
-        self._mode = _Counting(self)
-        self._mode.__enter__()
-        return self
+        mode = _Counting(self)
+        return self.mod_tracker, (self, "_mode", mode), mode
 
     def __exit__(self, *args: Any) -> None:
-        assert self._mode is not None
-        self._mode.__exit__(*args)
-        self._mode = None
-        self.mod_tracker.__exit__(*args)
+        super().__exit__(*args)
         if self.display:
             print(self.get_table(self.depth))
 

@@ -7,16 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch._trees.walk import tree_map
+from tritorch.core.scopes import ScopeItself, set_back, sets
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
+    remove_module_hooks,
 )
 
 __all__ = ["ModuleTracker"]
 
 
-class ModuleTracker:
+class ModuleTracker(ScopeItself):
     """While it is entered, `parents` has the names of the modules that run, and "Global"."""
 
     def __init__(self) -> None:
@@ -61,14 +63,15 @@ class ModuleTracker:
         for tensor in _wanting(output):
             self._hooks.append(tensor.register_hook(lambda g: self._enter(name)))
 
-    def __enter__(self) -> ModuleTracker:
-        self._hooks = [
-            register_module_forward_pre_hook(self._before),
-            register_module_forward_hook(self._after),
-        ]
-        return self
+    def changes(self) -> Any:
+        return set_back(self._end), sets(self._begin)
 
-    def __exit__(self, *exception: object) -> None:
+    def _begin(self) -> None:
+        register_module_forward_pre_hook(self._before)
+        register_module_forward_hook(self._after)
+
+    def _end(self) -> None:
+        remove_module_hooks(self._before, self._after)
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import enum
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tritorch._trees.walk import tree_flatten, tree_unflatten
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 from tritorch.overrides import TorchFunctionMode
@@ -98,15 +98,9 @@ def _identity(t: Tensor) -> tuple[Any, ...]:
 _frames = carried(threading.local())
 
 
-@contextlib.contextmanager
-def active(frame: Any) -> Iterator[None]:
+def active(frame: Any) -> Scope:
     """Within it, modes tell this frame what calls save."""
-    before = getattr(_frames, "frame", None)
-    _frames.frame = frame
-    try:
-        yield
-    finally:
-        _frames.frame = before
+    return Scope((_frames, "frame", frame))
 
 
 class SelectiveMode(TorchFunctionMode):

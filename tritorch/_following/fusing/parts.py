@@ -9,6 +9,7 @@ from tritorch import _C
 from tritorch._following import described
 from tritorch._following.described import describing
 from tritorch._following.tape import Form, Note, Tape, Value
+from tritorch.core import scopes
 from tritorch.core.device import PretendedDevice, device
 from tritorch.core.dispatching import noting
 from tritorch.core.meta import MetaArray
@@ -47,12 +48,8 @@ def parts_of(note: Note, forms: list[Form], read: set[int]) -> list[Note] | None
             twin = _C.wrap(MetaArray(form.shape, form.dtype, form.strides, where))
             given[tape.number(twin._array)] = x.number
             tensors.append(twin)
-        before = _C.set_grad_enabled(False)
-        try:
-            with noting(tape.note):
-                results = op.parts(*tensors, *note.params)
-        finally:
-            _C.set_grad_enabled(before)
+        with scopes.unrecorded, noting(tape.note):
+            results = op.parts(*tensors, *note.params)
     if results is NotImplemented or tape.unfit or len(tape.notes) > MOST:
         return None
     results = results if isinstance(results, tuple) else (results,)

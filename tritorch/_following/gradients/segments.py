@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
 from tritorch._following import ambient, counts, described, plans, showing
-from tritorch._following.calls import filing, uncollected
+from tritorch._following.calls import filing
 from tritorch._following.gradients.below import (
     Arrivals,
     Sources,
@@ -32,6 +32,7 @@ from tritorch.core.arrays import ndarray
 from tritorch.core.dispatching import noting
 from tritorch.core.generator import restore, states
 from tritorch.core.meta import MetaArray
+from tritorch.core.scopes import Scope, inside, set_back, sets, uncollected, unfollowed, unrecorded
 from tritorch.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -167,13 +168,9 @@ class Segment:
             if found and isinstance(found[0][0], Node):
                 made[slot] = start_at(*found[0], made[slot])
         _C.settle()
-        _C.unfollow(1)
-        again, first = _C.is_grad_enabled(), Node()._node_sequence
-        try:
+        first = Node()._node_sequence
+        with unfollowed:
             self._run_again(run, made)
-        finally:
-            _C.set_grad_enabled(again)
-            _C.unfollow(-1)
         roots = [(x._node, x.output_nr) for x in self.outputs(made)]
         for each in nodes_after(first, [roots[i][0] for i in node.passed]):
             if each._node_holds:
@@ -185,18 +182,15 @@ class Segment:
     def _run_again(self, run: Any, made: dict[int, Tensor]) -> None:
         """Makes the calls of a run again: the same draws, and the results that there are."""
         now = states(generator for generator, _ in run.drawn)
-        restore(run.drawn)
-        try:
+        with Scope(set_back(restore, now), sets(restore, run.drawn)):
             with ambient.as_then(self.steps[0].ambient):
                 described.run_again(self.steps, made, run.numbers)
-            _C.set_grad_enabled(False)
             of_inputs = {id(run.given[slot]._shared) for slot in self.slots}
             for slot, array in run.results.items():  # they may be written unseen, by `y.data`
                 own, form = made[slot], form_of(array)
                 if id(own._shared) not in of_inputs and not apart(form.shape, form.strides):
-                    _C.wrap(own._array).copy_(_C.wrap(array))
-        finally:
-            restore(now)
+                    with unrecorded:
+                        _C.wrap(own._array).copy_(_C.wrap(array))
 
     def freed_with(self, asked: set[int]) -> set[int]:
         """The outputs whose gradients need what a pass from others frees."""
@@ -214,11 +208,8 @@ class Segment:
             wanted = self._differentiable(run, grads)
         except Exception:  # without values something is refused
             raise RuntimeError(self.written) from None
-        _C.set_grad_enabled(False)
-        try:
+        with unrecorded:
             results = run.backward(grads)
-        finally:
-            _C.set_grad_enabled(True)
         edges = [run.tensors[slot] for slot in self.wanting]
         edges += [g for g in grads if g is not None and g._requires_grad]
         return [
@@ -232,7 +223,6 @@ class Segment:
         inputs = [made[slot] for slot in self.wanting]
         with ambient.as_then(self.steps[0].ambient):
             described.run_described(self.steps, made, run.numbers)
-        _C.set_grad_enabled(True)
         roots = [x for x, g in zip(self.outputs(made), grads) if g is not None]
         given = [described.twin_of(g) for g in grads if g is not None]
         found = engine.backward(roots, given, True, True, inputs, False)
@@ -247,10 +237,7 @@ class Segment:
         twin = (lambda x: x.view_as(x)) if again else leaf_twin
         inputs = [twin(made[slot]) for slot in self.wanting]
         made |= dict(zip(self.wanting, inputs))
-        try:
-            self._run_again(run, made)
-        finally:
-            _C.set_grad_enabled(again)
+        self._run_again(run, made)
         roots = [x for x, g in zip(self.outputs(made), grads) if g is not None]
         given = [g for g in grads if g is not None]
         if again:
@@ -273,7 +260,7 @@ class Segment:
         found = (i for i, each in enumerate(self.backwards) if each.takes(grads, numbers))
         return next(found, -1)
 
-    @uncollected()
+    @inside(uncollected)
     def learn(
         self, tape: Tape, split: int, seen: int, grads: list[Any], results: Any,
         tensors: dict[int, Tensor], numbers: tuple[Any, ...],
@@ -465,7 +452,7 @@ class Backward:
             found = [[values[number] for number in each] for each in self.places]
         return [[_C.wrap(array) for array in each] for each in found]
 
-    @uncollected()
+    @inside(uncollected)
     def _first_run(
         self, saved: list[Any], grads: list[Any], numbers: tuple[Any, ...]
     ) -> list[list[Any]]:

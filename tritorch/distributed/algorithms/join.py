@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 from tritorch import ones, zeros
+from tritorch.core.scopes import Scope
 from tritorch.distributed.collectives import all_reduce
 from tritorch.distributed.groups import get_rank
 
@@ -59,7 +60,7 @@ class Joinable(ABC):
         """The group whose members join."""
 
 
-class Join:
+class Join(Scope):
     """A context in which a loop may have fewer rounds than the other processes' loops."""
 
     def __init__(
@@ -79,18 +80,17 @@ class Join:
             raise ValueError("Using join context manager with multiple process groups")
         (self._group,) = groups.values()
         self._device = joinables[0].join_device
-        for i, each in enumerate(joinables):
-            each._join_config = _JoinConfig(enable, self._throw, i == 0)
 
-    def __enter__(self) -> None: ...
+    def changes(self) -> Any:
+        configs = [_JoinConfig(self._enable, self._throw, i == 0) for i in range(2)]
+        return [(x, "_join_config", configs[i > 0]) for i, x in enumerate(self._joinables)]
 
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         try:
-            if self._enable and kind is None:
+            if self._enable and (not exception or exception[0] is None):
                 self._join()
         finally:
-            for each in self._joinables:
-                each._join_config = _DISABLED
+            super().__exit__(*exception)
 
     def _join(self) -> None:
         last, rounds = True, 0

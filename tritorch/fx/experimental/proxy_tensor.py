@@ -8,12 +8,11 @@ node of every operator; its nodes call `torch.ops.aten.<operator>.<overload>`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import itertools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tritorch._subclasses.fake_tensor import (
@@ -26,6 +25,7 @@ from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dispatching import entered, without_modes
 from tritorch.core.gates import GATES
 from tritorch.core.layout import preserve_format
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.fx._lazy_graph_module import _make_graph_module
 from tritorch.fx.experimental._proxy_symbols import OPEN, SymbolNodes
@@ -361,15 +361,11 @@ def _described(fakes: Any, symbolic: bool, value: Any) -> Any:
     return fakes.shape_env.create_symbol(value) if symbolic and type(value) is int else value
 
 
-@contextlib.contextmanager
-def disable_proxy_modes_tracing() -> Iterator[None]:
+@scoped
+def disable_proxy_modes_tracing() -> Scope:
     """No make_fx that runs notes what happens inside."""
-    before = entered.modes
-    entered.modes = [m for m in before if not isinstance(m, ProxyTorchDispatchMode)]
-    try:
-        yield
-    finally:
-        entered.modes = before
+    others = [m for m in entered.modes if not isinstance(m, ProxyTorchDispatchMode)]
+    return Scope((entered, "modes", others))
 
 
 def wrapper_and_args_for_make_fx(

@@ -7,6 +7,7 @@ import enum
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tritorch.core.scopes import Scope, scoped
 from tritorch.ops import attention as _attention
 
 __all__ = [
@@ -40,10 +41,8 @@ def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
     return [SDPBackend(number) for number in _attention.allowed()]
 
 
-@contextlib.contextmanager
-def sdpa_kernel(
-    backends: list[SDPBackend] | SDPBackend, set_priority: bool = False
-) -> Iterator[dict[Any, Any]]:
+@scoped
+def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Scope:
     """Within it, attention uses one of these; the first that can, if they are in order."""
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(
@@ -51,11 +50,7 @@ def sdpa_kernel(
             f"{type(backends).__name__}"
         )
     chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
-    before = _attention.allow(tuple(map(int, chosen)), set_priority)
-    try:
-        yield {}
-    finally:
-        _attention.allow(*before)
+    return _attention.allowing(tuple(map(int, chosen)), set_priority)
 
 
 # ---- flash attention's implementations -----------------------------------------------------------

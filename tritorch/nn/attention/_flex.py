@@ -24,6 +24,7 @@ from tritorch.autograd.function import Function
 from tritorch.core.dispatching import entered
 from tritorch.core.dtype import bfloat16, bool_, float16, float32, float64, int32
 from tritorch.core.published import PUBLIC
+from tritorch.core.scopes import recorded
 from tritorch.core.tensor import Tensor
 from tritorch.core.written import NotWritable, Program, Value
 from tritorch.nn.attention._block_mask import (
@@ -402,7 +403,7 @@ def _of_loads(
     tables = _tables(call.block_mask)
     k, v = _shared(k, q.shape[1]), _shared(v, q.shape[1])
     for part in _parts(q, k, tables, True):
-        with _enabled():
+        with recorded:
             scores = _scores(q, k, v, call.made.functions(own), tables, call.scale, part)
         rows = part.rows
         row_lse = lse[:, :, rows].unsqueeze(-1)
@@ -413,16 +414,6 @@ def _of_loads(
         totals = [b if a is None else a if b is None else a + b for a, b in zip(totals, found)]
     each = iter(totals)
     return [next(each) if need else None for need in needs]
-
-
-class _enabled:
-    """Gradients are recorded within it."""
-
-    def __enter__(self) -> None:
-        self.before = _C.set_grad_enabled(True)
-
-    def __exit__(self, *error: Any) -> None:
-        _C.set_grad_enabled(self.before)
 
 
 def _again(call: Call, inputs: Sequence[Tensor], needs: Sequence[bool], g: Any, g_lse: Any) -> Any:

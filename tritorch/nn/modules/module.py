@@ -83,6 +83,13 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     return add_hook(_global.forward_pre, hook)
 
 
+def remove_module_hooks(*hooks: Any) -> None:
+    """Takes such hooks, and those of `register_module_forward_hook`, away again."""
+    for table in (_global.forward_pre, _global.forward):
+        for key in [key for key, hook in list(table.items()) if hook in hooks]:
+            table.pop(key, None)
+
+
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:

@@ -133,6 +133,15 @@ class NamedMemberAccessor:
         _require_tensor(found, "")
         return found
 
+    def tensor_or_missing(self, name: str) -> Any:
+        """What stands under a dotted name; what `swap_tensor` takes away, if nothing does."""
+        owner, last = self._place(name)
+        if last in owner._parameters:
+            return owner._parameters[last]
+        if last in owner._buffers:
+            return owner._buffers[last]
+        return getattr(owner, last, _MISSING)
+
     def set_tensor(self, name: str, value: Tensor | None) -> None:
         """Sets the tensor of a dotted name."""
         owner, last = self._place(name)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import copyreg
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 from tritorch.autograd import no_grad
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.container import ModuleDict, ModuleList
 from tritorch.nn.modules.module import Module
@@ -24,17 +26,11 @@ _depth = 0  # how many `cached` are entered
 _cache: dict[tuple[int, str], Any] = {}
 
 
-@contextlib.contextmanager
-def cached() -> Iterator[None]:
+@scoped
+def cached() -> Scope:
     """Within it, each parametrized tensor is computed once."""
-    global _depth
-    _depth += 1
-    try:
-        yield
-    finally:
-        _depth -= 1
-        if not _depth:
-            _cache.clear()
+    here = sys.modules[__name__]
+    return Scope((here, "_depth", _depth + 1), (here, "_cache", _cache if _depth else {}))
 
 
 def _register(module: Module, name: str, value: Any) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
+from tritorch.core.scopes import Scope, scoped, set_back, sets
 from tritorch.nn.modules.module import Module
 from tritorch.nn.utils._named_member_accessor import NamedMemberAccessor
 
@@ -32,11 +31,11 @@ def _untie_named_tensors_map(module: Module, given: dict[str, Any]) -> dict[str,
     return out
 
 
-@contextlib.contextmanager
+@scoped
 def _reparametrize_module(
     module: Module, parameters_and_buffers: dict[str, Any], tie_weights: bool = False,
     strict: bool = False, stack_weights: bool = False,
-) -> Iterator[None]:  # fmt: skip
+) -> Scope:  # fmt: skip
     """While entered, the module has other tensors, under names that it need not have had.
 
     What the module puts in their place meanwhile is in the dict afterwards.
@@ -55,16 +54,24 @@ def _reparametrize_module(
         if errors:
             listed = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in reparametrizing for {module._get_name()}:\n\t{listed}")
-    before, _ = accessor.swap_tensors_dict(given, allow_missing=True)
-    try:
-        yield
-    finally:
+    before: dict[str, Any] = {}  # what the module has, by name: of those that were swapped
+    after: list[dict[str, Any]] = []  # and what it has at the end
+
+    def swap() -> None:
+        for name, tensor in given.items():
+            before[name] = accessor.tensor_or_missing(name)
+            accessor.swap_tensor(name, tensor, allow_missing=True)
+
+    def swap_back() -> None:
+        if not after:
+            after.append({name: accessor.tensor_or_missing(name) for name in before})
         # The last first: a module with two names has one place for both.
-        former = dict(reversed(before.items()))
-        after, _ = accessor.swap_tensors_dict(former, allow_missing=True)
-        for name in parameters_and_buffers:
-            if name in after:
-                parameters_and_buffers[name] = after[name]
+        for name in reversed(before):
+            accessor.swap_tensor(name, before[name], allow_missing=True)
+        for name in before.keys() & parameters_and_buffers.keys():
+            parameters_and_buffers[name] = after[0][name]
+
+    return Scope(set_back(swap_back), sets(swap))
 
 
 def _functional_call(

@@ -14,6 +14,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core import defaults
 from tritorch.core.dispatching import dispatches, entered, off, recording, without_modes
+from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.overloads import OpOverload, namespace, overload_of
@@ -52,7 +53,8 @@ def answered(
     types = tuple(map(type, asked))
     mode = None
     if entered.modes:
-        with without_modes(1) as (mode,):
+        mode = entered.modes[-1]
+        with without_modes(1):
             if getattr(mode.__torch_dispatch__, "__self__", mode) is type(mode):
                 raise RuntimeError(
                     "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, "
@@ -85,13 +87,8 @@ def answered_question(question: str, tensor: Tensor, args: Sequence[Any]) -> Any
 
 
 def _unrecorded(function: Callable[[], Any]) -> Any:
-    before = _C.set_grad_enabled(False)
-    above, recording.above = recording.above, before
-    try:
+    with Scope((recording, "above", _C.is_grad_enabled()), (_C.set_grad_enabled, False)):
         return function()
-    finally:
-        recording.above = above
-        _C.set_grad_enabled(before)
 
 
 # Numbers are tensors to these in PyTorch.

@@ -8,6 +8,7 @@ from typing import Any, cast
 from tritorch import _C
 from tritorch.autograd import grad
 from tritorch.autograd.duals import make_dual, primal_of
+from tritorch.core import scopes
 from tritorch.core.batched import BatchedArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
@@ -138,8 +139,7 @@ def _push_forward(
     run: Run, primals: Sequence[Any], tangents: Sequence[Any], results: Sequence[Any]
 ) -> list[Any]:
     """J t, as the gradient of u -> J^H u: every gradient is linear in u, so one rule serves all."""
-    before = _C.set_grad_enabled(True)
-    try:
+    with scopes.recorded:
         inputs = [
             batched_everywhere(p.detach()).detach().requires_grad_(True)
             if t is not None
@@ -167,8 +167,6 @@ def _push_forward(
                 allow_unused=True,
             )  # fmt: skip
             moved.append(_null(out.detach()) if tangent is None else tangent)
-    finally:
-        _C.set_grad_enabled(before)
     return moved
 
 

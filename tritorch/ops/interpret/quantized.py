@@ -15,7 +15,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd import no_grad
-from tritorch.core import dtype as dtypes
+from tritorch.core import dtype as dtypes, scopes
 from tritorch.core.dtype import STORED, dtype
 from tritorch.core.naming import qualified
 from tritorch.core.printing import add_suffixes, contents_of
@@ -173,11 +173,8 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
             "quantised tensors there are views, copies, comparisons, pooling and activations; "
             "use dequantize() for the others."
         )
-    before = _C.set_overrides(False)
-    try:
+    with scopes.as_plain:
         return handler(func, args, kwargs)
-    finally:
-        _C.set_overrides(before)
 
 
 def _each(value: Any, change: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.autograd.function import BATCH_OF_FUNCTION, Function
+from tritorch.core import scopes
 from tritorch.core.batched import BatchedArray
 from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC
@@ -109,8 +110,7 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     level = level_of(tensors)
     inputs = promoted(tensors, level)
     rule = RULES.get(op.batch or OF_KIND.get(op.kind, ""))
-    before = _C.set_grad_enabled(False)
-    try:
+    with scopes.unrecorded:
         found = None
         if rule is not None:
             batch = Batch(inputs, lambda t: is_batched(t, level), _batch_size(inputs, level))
@@ -121,8 +121,6 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
             found = definition(*inputs, *params)._array.array
         if found is None:
             found = _one_by_one(op, inputs, params, level)
-    finally:
-        _C.set_grad_enabled(before)
     if isinstance(found, tuple):
         wrapped = tuple(None if a is None else BatchedArray(a, level) for a in found)
         return op.finish_many(wrapped, op.outputs, params, *inputs)
@@ -200,11 +198,8 @@ def _batched_pointwise(op: Any, inputs: Sequence[Any]) -> Any:
         t.to(common) if isinstance(t, Tensor) and i >= op.masks and t.dtype is not common else t
         for i, t in enumerate(_aligned(t, level, ndim) for t in inputs)
     ]
-    before = _C.set_grad_enabled(False)
-    try:
+    with scopes.unrecorded:
         result = apply(op, aligned)
-    finally:
-        _C.set_grad_enabled(before)
     return op.finish(BatchedArray(result._array, level), *inputs)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import scopes
 from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.norm import normalised_by_batch, summed_rows
@@ -42,8 +43,7 @@ def vjp(
     again = _C.is_grad_enabled() and any(
         x is not None and x.requires_grad for x in (*inputs, grad_output)
     )
-    before = _C.set_grad_enabled(True)
-    try:
+    with scopes.recorded:
         leaves = [
             x if x is None or not want or (again and x.requires_grad) else
             x.detach().requires_grad_()
@@ -54,8 +54,6 @@ def vjp(
         found = grad(
             out, [leaves[i] for i in places], grad_output, create_graph=again, allow_unused=True
         )
-    finally:
-        _C.set_grad_enabled(before)
     results: list[Tensor | None] = [None] * len(inputs)
     for place, each in zip(places, found):
         results[place] = each

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import locks
+from tritorch.core import locks, scopes
 from tritorch.core.meta import MetaArray
 from tritorch.gpu.by_host import through_host
 
@@ -63,11 +63,8 @@ def composed_backend(definition: Callable[..., Any]) -> Callable[..., Any]:
     """A backend function composed of public operators, for a record with gradients of its own."""
 
     def run(*args: Any) -> Any:
-        before = _C.set_grad_enabled(False)
-        try:
+        with scopes.unrecorded:
             return definition(*(_C.wrap(a) if _is_array(a) else a for a in args))._array
-        finally:
-            _C.set_grad_enabled(before)
 
     return run
 

@@ -14,6 +14,7 @@ from tritorch.autograd.saved import packed_output
 from tritorch.core import arrays
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
+from tritorch.core.scopes import recorded
 from tritorch.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -159,8 +160,8 @@ def _through_composed(
     op: Operator, g: Tensor, inputs: Sequence[Any], params: Sequence[Any]
 ) -> tuple[Any, ...]:
     assert op.composed is not None
-    again = _C.set_grad_enabled(True)  # the caller's mode: whether these are differentiated again
-    try:
+    again = _C.is_grad_enabled()  # whether these are differentiated again
+    with recorded:
         # What no gradient depends on was not saved: zeros of its shape do as well.
         inputs = [
             g.new_zeros(x).requires_grad_() if name in op.unread and type(x) is tuple else x
@@ -174,8 +175,6 @@ def _through_composed(
         wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
         out = op.composed(*inputs, *params)
         found = iter(grad(out, wanted, g, create_graph=again, allow_unused=True))
-    finally:
-        _C.set_grad_enabled(again)
     return tuple(
         next(found) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs
     )

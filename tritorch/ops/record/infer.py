@@ -8,14 +8,14 @@ layout, if it has one.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch.core import strides as rules
 from tritorch.core.dtype import dtype, float32, int64
 from tritorch.core.meta import MetaArray, UnknownSize, mode_of
+from tritorch.core.scopes import Giving, Scope
 from tritorch.ops.checks import broadcast_shapes
 
 Shape = tuple[int, ...]
@@ -90,26 +90,20 @@ class _Watched(threading.local):
 
 
 _watched = _Watched()
+_unwatched = Scope((_watched, "calls", None))
 
 
-@contextlib.contextmanager
-def calls_inferred() -> Iterator[list[Any]]:
+def calls_inferred() -> Scope:
     """Collects what records are asked for their results inside, as (record, inputs, params,
     results); not what these ask in turn."""
-    before, _watched.calls = _watched.calls, []
-    try:
-        yield _watched.calls
-    finally:
-        _watched.calls = before
+    calls: list[Any] = []
+    return Giving(calls, (_watched, "calls", calls))
 
 
 def inferred(op: Any, specs: Sequence[Any], params: tuple[Any, ...]) -> Any:
     """The results of a record for inputs as described."""
-    calls, _watched.calls = _watched.calls, None
-    try:
+    with _unwatched:
         found = _inferred(op, specs, params)
-    finally:
-        _watched.calls = calls
     note_call(op, specs, params, found)
     return found
 

@@ -11,6 +11,7 @@ from tritorch import _C
 from tritorch.core.dispatching import noting
 from tritorch.core.dtype import all_dtypes
 from tritorch.core.meta import MetaArray
+from tritorch.core.scopes import unrecorded
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.operator import OPERATORS
@@ -78,16 +79,14 @@ def cost_of(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[int, in
         cost = op.cost(specs, tuple(params))
         flops, moved = flops + int(cost.flops), moved + int(cost.bytes)
 
-    before = _C.set_grad_enabled(False)
     try:
-        given = [_described(x) for x in args]
-        named = {key: _described(x) for key, x in kwargs.items()}
-        with noting(note), warnings.catch_warnings(action="ignore"):  # the call has warned before
-            gate(*given, **named)
+        with unrecorded:
+            given = [_described(x) for x in args]
+            named = {key: _described(x) for key, x in kwargs.items()}
+            with noting(note), warnings.catch_warnings(action="ignore"):  # the call has warned
+                gate(*given, **named)
     except Exception:  # what is not known of these arguments
         return None
-    finally:
-        _C.set_grad_enabled(before)
     return flops, moved
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace, place
-from tritorch.core import arrays
+from tritorch.core import arrays, scopes
 from tritorch.core.published import AUTOCAST, FUNCTIONAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import OVERLAP, require_castable, require_tensor
@@ -158,11 +158,8 @@ def write_out(result: Any, out: Any, name: str = "") -> Any:
         )
     require_dtype(name, result.dtype, out.dtype)
     resize_output(out, result.shape, result.stride)
-    before = _C.set_grad_enabled(False)
-    try:
+    with scopes.unrecorded:
         out.copy_(result)
-    finally:
-        _C.set_grad_enabled(before)
     return out
 
 
@@ -199,11 +196,8 @@ def in_place_of(function: Callable[..., Any], name: str, alone: bool = False) ->
         node = result._raw_node
         if node is None or self._base is not None or result.dtype is not self.dtype:
             return self.copy_(result)
-        before = _C.set_grad_enabled(False)
-        try:
+        with scopes.unrecorded:
             self.copy_(result)
-        finally:
-            _C.set_grad_enabled(before)
         place(self, node, result.output_nr)
         return self
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import scopes
 from tritorch.core.dtype import dtype
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Array, Operator, ndarray
@@ -34,12 +35,9 @@ def replace(op: Operator, backend: str, function: Callable[..., Any]) -> Callabl
     Gives what undoes it."""
 
     def computed(tensors: Sequence[Any], params: Sequence[Any]) -> Any:
-        before = _C.set_grad_enabled(False)
-        try:
+        with scopes.unrecorded:
             _, args, kwargs = op.as_call(tensors, params)
             result = function(*args, **kwargs)
-        finally:
-            _C.set_grad_enabled(before)
         if isinstance(result, (tuple, list)):
             return tuple(x._array if isinstance(x, Tensor) else x for x in result)
         return result._array

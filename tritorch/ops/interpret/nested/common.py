@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
+from tritorch.core import scopes
 from tritorch.core.layout import contiguous_format, preserve_format
 from tritorch.core.nested import Jagged, NestedArray, Ragged, nested_int_of, share_nested_int
 from tritorch.core.published import PUBLIC
@@ -163,11 +164,8 @@ def to_padded_tensor(
 def _writes_values(plain: Plain, self: Tensor, *args: Any, **options: Any) -> Tensor:
     """Done to the values, whatever components there are."""
     check_inplace(self)
-    before = _C.set_grad_enabled(False)
-    try:
+    with scopes.unrecorded:
         plain(self._array.values, *args, **options)
-    finally:
-        _C.set_grad_enabled(before)
     if self._node is not None and _C.is_grad_enabled():  # what it was does not matter any more
         return write(self, self.detach() * 0 + self.detach())
     return self

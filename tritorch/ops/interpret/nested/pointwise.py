@@ -7,6 +7,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
+from tritorch.core import scopes
 from tritorch.core.nested import Jagged, NestedInt, Ragged
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_castable
@@ -180,16 +181,13 @@ def write(self: Tensor, result: Tensor) -> Tensor:
     array = self._array
     recorded = result._requires_grad
     version = self._shared.version
-    before = _C.set_grad_enabled(False)
-    try:
+    with scopes.unrecorded:
         own = _C.wrap(array)
         if structure_of(result).same(array.structure):
             array.values.copy_(result._array.values)
         else:
             for into, part in zip(parts_of(own), parts_of(result.detach())):
                 into.copy_(part)
-    finally:
-        _C.set_grad_enabled(before)
     self._shared.version = version + 1  # however many parts it was written in
     if recorded:
         self._raw_node, self.output_nr = result._node, result.output_nr

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.promotion import scalar_name
+from tritorch.core.scopes import Scope
 from tritorch.core.sparse import BLOCKED, BY_ROW
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
@@ -22,7 +22,7 @@ class _State(threading.local):
 _state = carried(_State())
 
 
-class check_sparse_tensor_invariants:
+class check_sparse_tensor_invariants(Scope):
     """Whether constructors of sparse tensors look at all indices; off unless switched on.
 
     A context manager, a decorator, and three static methods: is_enabled, enable, disable.
@@ -47,17 +47,13 @@ class check_sparse_tensor_invariants:
         """Stops checking invariants."""
         _state.enabled = False
 
-    def __enter__(self) -> None:
+    def changes(self) -> Any:
         if self.saved_state is not None:
             raise RuntimeError(
                 "This context manager instance is already activated. Use a different context "
                 "manager instance for context nesting."
             )
-        self.saved_state, _state.enabled = _state.enabled, self.state
-
-    def __exit__(self, *exception: Any) -> None:
-        assert self.saved_state is not None
-        _state.enabled, self.saved_state = self.saved_state, None
+        return (self, "saved_state", _state.enabled), (_state, "enabled", self.state)
 
     def __call__(self, mth: Any) -> Any:
         @functools.wraps(mth)
@@ -68,11 +64,9 @@ class check_sparse_tensor_invariants:
         return checked
 
 
-@contextlib.contextmanager
-def unchecked() -> Iterator[None]:
+def unchecked() -> Scope:
     """Within, invariants are not looked at: for tensors made of others."""
-    with check_sparse_tensor_invariants(False):
-        yield
+    return check_sparse_tensor_invariants(False)
 
 
 # ---- COO -----------------------------------------------------------------------------------------

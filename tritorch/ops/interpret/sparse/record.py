@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import defaults, layout as layouts
+from tritorch.core import defaults, layout as layouts, scopes
 from tritorch.core.dtype import bool_
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
@@ -79,11 +79,8 @@ class SparseOperator(Operator):
         """Runs, and records the call."""
         if any(isinstance(t, Tensor) and t._tangent is not None for t in tensors):
             return self._careful(tensors, params)
-        before = _C.set_grad_enabled(False)
-        try:
+        with scopes.unrecorded:
             result = self._function(*map(_bare, tensors), *params)
-        finally:
-            _C.set_grad_enabled(before)
         array = result._array if isinstance(result, Tensor) else result
         return self.finish_with(array, params, *tensors)
 
@@ -392,11 +389,8 @@ def coalesced_pattern(pattern: SparseArray) -> SparseArray:
     """The same places, each once."""
     if pattern.plain is not None or pattern.coalesced:
         return pattern
-    before = _C.set_grad_enabled(False)
-    try:
+    with scopes.unrecorded:
         return _coalesce(pattern)
-    finally:
-        _C.set_grad_enabled(before)
 
 
 def masked_by(x: Tensor, pattern: SparseArray, title: str = "") -> Tensor:

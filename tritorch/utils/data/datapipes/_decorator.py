@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tritorch.core.scopes import ScopeWhenMade
 from tritorch.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
 _KINDS = (IterDataPipe, MapDataPipe)
@@ -30,20 +32,11 @@ class functional_datapipe:
         return cls
 
 
-class guaranteed_datapipes_determinism:
+class guaranteed_datapipes_determinism(ScopeWhenMade):
     """`with guaranteed_datapipes_determinism():` refuses pipes that say they are random."""
 
-    def __init__(self, mode: bool = True) -> None:
-        global _determinism
-        self.before = _determinism
-        _determinism = mode
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exception: Any) -> None:
-        global _determinism
-        _determinism = self.before
+    def changes(self, mode: bool = True) -> Any:
+        return ((sys.modules[__name__], "_determinism", mode),)
 
 
 class non_deterministic:
@@ -106,20 +99,11 @@ def argument_validation(f: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-class runtime_validation_disabled:
+class runtime_validation_disabled(ScopeWhenMade):
     """`with runtime_validation_disabled():` leaves out what runtime_validation checks."""
 
-    def __init__(self) -> None:
-        global _validation
-        self.before = _validation
-        _validation = False
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exception: Any) -> None:
-        global _validation
-        _validation = self.before
+    def changes(self) -> Any:
+        return ((sys.modules[__name__], "_validation", False),)
 
 
 def _declared_type(pipe: Any) -> Any:

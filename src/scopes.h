@@ -1,0 +1,14 @@
+// What is set for a time, and set back: the base of all context managers that set something.
+#pragma once
+
+#include <Python.h>
+
+namespace tritorch {
+
+// Whether what is set back in this thread must be set, even if what waits cannot be computed first.
+extern thread_local int restoring;
+
+// Adds the types and functions to the module.  False with a Python error set on failure.
+bool add_scope_types(PyObject* module);
+
+}  // namespace tritorch
