@@ -107,7 +107,7 @@ def erfcx(x: Array) -> Array:
 
 
 def _erfinv64(y: Array) -> Array:
-    """A closed guess, then two steps of Halley's method."""
+    """A closed guess, then two steps of Halley's method; a third near 1, where it is worst."""
     size = np.abs(y)
     rest = 1 - size  # exact from 0.5 on
     log = np.log(np.maximum(rest * (1 + size), 1e-300))
@@ -119,11 +119,18 @@ def _erfinv64(y: Array) -> Array:
     for _ in range(2):
         error[far] = rest[far] - erfc64(x[far])
         error[near] = erf64(x[near]) - size[near]
-        step = error * np.exp(x * x) * (math.sqrt(math.pi) / 2)
-        x -= step / (1 + x * step)
+        x -= _halley(error, x)
+    edge = size > 0.99
+    if edge.any():
+        x[edge] -= _halley(rest[edge] - erfc64(x[edge]), x[edge])
     x[size == 1] = np.inf
     x[size > 1] = np.nan
     return np.copysign(x, y)
+
+
+def _halley(error: Array, x: Array) -> Array:
+    step = error * np.exp(x * x) * (math.sqrt(math.pi) / 2)
+    return step / (1 + x * step)
 
 
 def erfinv(x: Array) -> Array:
