@@ -13,9 +13,10 @@ from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "current_stream",
     "device_count", "device_index", "empty_cache", "empty_host_cache", "get_device_capability",
-    "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved",
-    "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats",
-    "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize",
+    "get_memory_info", "get_rng_state", "is_available", "max_memory_allocated",
+    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
+    "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx",
+    "set_device_index", "set_rng_state", "set_stream", "synchronize",
 ]  # fmt: skip
 
 
@@ -59,6 +60,8 @@ def _of_cuda(name: str) -> Callable[..., Any]:
 
 
 empty_cache = _of_cuda("empty_cache")
+get_rng_state = _of_cuda("get_rng_state")
+set_rng_state = _of_cuda("set_rng_state")
 max_memory_allocated = _of_cuda("max_memory_allocated")
 max_memory_reserved = _of_cuda("max_memory_reserved")
 memory_allocated = _of_cuda("memory_allocated")

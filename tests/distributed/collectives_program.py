@@ -1,5 +1,6 @@
 """Every collective, held against what NumPy says of all members' numbers."""
 
+import pickle
 import sys
 from datetime import timedelta
 
@@ -288,6 +289,35 @@ def messages(rank, size):
             assert objects == [{"a": 1}, "two"]
 
 
+class Code:
+    """What `weights_only` refuses."""
+
+
+def safe_objects(rank, size):
+    """Objects that travel without code: tensors and what holds them."""
+    mine = {"rank": rank, "x": torch.arange(rank + 1)}
+    everyone = [None] * size
+    dist.all_gather_object(everyone, mine, weights_only=True)
+    assert [each["x"].tolist() for each in everyone] == [list(range(r + 1)) for r in range(size)]
+    taken = [None] * size if rank == 0 else None
+    dist.gather_object(mine, taken, dst=0, weights_only=True)
+    assert taken is None or [each["rank"] for each in taken] == list(range(size))
+    given = [mine, "text"] if rank == 0 else [None, None]
+    dist.broadcast_object_list(given, 0, weights_only=True)
+    assert given[0]["rank"] == 0 and given[1] == "text"
+    out = [None]
+    many = [{"to": torch.tensor(r)} for r in range(size)] if rank == 0 else None
+    dist.scatter_object_list(out, many, 0, weights_only=True)
+    assert out[0]["to"].item() == rank
+    code = [Code()] if rank == 0 else [None]
+    try:  # who says nothing of it sends pickles, which those who do refuse
+        dist.broadcast_object_list(code, 0, weights_only=rank > 0)
+    except pickle.UnpicklingError:
+        assert rank > 0
+    else:
+        assert rank == 0
+
+
 def objects(rank, size):
     everyone = [None] * size
     dist.all_gather_object(everyone, {"rank": rank, "text": "x" * rank})
@@ -339,6 +369,7 @@ def main():
         works(rank, size)
         messages(rank, size)
         objects(rank, size)
+        safe_objects(rank, size)
         groups(rank, size)
     dist.barrier()
     dist.destroy_process_group()

@@ -248,3 +248,11 @@ def test_debug_mode_asks_hooks():
             with DebugMode(record_faketensor=recorded) as mode:
                 x.cos()
         assert [call.args_str for call in mode.logs] == texts
+
+
+@pytest.mark.device
+def test_accelerator_s_random_numbers():
+    state = torch.accelerator.get_rng_state()
+    first = torch.rand(3, device="cuda")
+    torch.accelerator.set_rng_state(state)
+    assert torch.rand(3, device="cuda").equal(first)
