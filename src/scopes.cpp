@@ -7,7 +7,7 @@
 // So whatever is set for a time is set by a Scope.  A class says by its attribute `changes` what it
 // sets: a tuple, or a method that makes one each time; it runs before anything is set.  A change is
 //   (function, value)         function(value) sets it and returns what sets it back;
-//   (object, "name", value)   an attribute, which may be missing before;
+//   (object, "name", value)   an attribute, or a dict's item, which may be missing before;
 //   (enter, None, leave)      two functions without arguments, of which one may be None;
 //   (function,)               is told that something is about to change, on both ways;
 //   a Scope                   is entered.
@@ -44,7 +44,7 @@ struct Scope {
   bool fresh;                       // of one that sets when it is made: nobody has entered it yet
 };
 
-PyTypeObject *scope_type, *guarded_type;
+PyTypeObject *scope_type, *made_type, *guarded_type;
 PyObject *missing, *changes_name, *decorate_name, *decorates_name, *enter_name, *exit_name;
 
 Scope* as_scope(PyObject* object) { return reinterpret_cast<Scope*>(object); }
@@ -112,6 +112,13 @@ PyObject* applied(PyObject* change) {
   }
   PyObject* name = PyTuple_GET_ITEM(change, 1);
   if (name == Py_None) return called(first);
+  if (PyDict_CheckExact(first)) {
+    PyObject* item = PyDict_GetItemWithError(first, name);
+    if (!item && PyErr_Occurred()) return nullptr;
+    PyObject* former = Py_NewRef(item ? item : missing);
+    if (PyDict_SetItem(first, name, PyTuple_GET_ITEM(change, 2)) < 0) Py_CLEAR(former);
+    return former;
+  }
   PyObject* before = PyObject_GetAttr(first, name);
   if (!before) {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return nullptr;
@@ -136,6 +143,8 @@ void take_back(PyObject* change, PyObject* before) {
   PyObject* name = PyTuple_GET_ITEM(change, 1);
   if (name == Py_None)
     call_to_end(PyTuple_GET_ITEM(change, 2));
+  else if (PyDict_CheckExact(first))
+    before == missing ? PyDict_DelItem(first, name) : PyDict_SetItem(first, name, before);
   else
     PyObject_SetAttr(first, name, before == missing ? nullptr : before);
 }
@@ -292,10 +301,11 @@ void free_scope(PyObject* self) {
   PyObject_GC_UnTrack(self);
   Scope* scope = as_scope(self);
   // See set_when_made; and a generator that was left behind would end.
-  const bool dropped = scope->fresh ? PyErr_Occurred() != nullptr
-                                    : scope->records && !scope->records->empty() &&
-                                          PyObject_HasAttrString(reinterpret_cast<PyObject*>(type),
-                                                                 "left_when_dropped");
+  const bool dropped =
+      scope->fresh
+          ? PyErr_Occurred() != nullptr
+          : scope->records && !scope->records->empty() && !PyObject_TypeCheck(self, made_type) &&
+                PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "left_when_dropped");
   if (dropped) {
     const Held error;
     if (!leave(self)) PyErr_WriteUnraisable(self);
@@ -627,7 +637,7 @@ bool add_scope_types(PyObject* module) {
     return false;
   scope_type = added(module, &scope_spec, nullptr);
   return scope_type && added(module, &mode_spec, scope_type) &&
-         added(module, &made_spec, scope_type) &&
+         (made_type = added(module, &made_spec, scope_type)) &&
          (guarded_type = added(module, &guarded_spec, nullptr)) &&
          PyModule_AddFunctions(module, functions) == 0;
 }

@@ -35,14 +35,15 @@ def within(
     """A backward pass runs inside; leave: what else is set back at its end."""
     task = next(_numbers)
     _C.set_latest_pass(task)
+    fields = current.__dict__  # this thread's
     return Scope(
         (_C.set_grad_enabled, create_graph),
-        (current, "depth", current.depth + 1),
-        (current, "callbacks", callbacks),
-        (current, "task", task),
-        (current, "roots", roots),
-        (current, "captures", captures),
-        (current, "node", current.node),
+        (fields, "depth", current.depth + 1),
+        (fields, "callbacks", callbacks),
+        (fields, "task", task),
+        (fields, "roots", roots),
+        (fields, "captures", captures),
+        (fields, "node", fields.get("node")),
         (None, None, leave),
         (_C.unfollow, 1),
     )

@@ -207,6 +207,9 @@ class SavedTensor:
         node._node_packed = True
 
 
+_SAVING = (_C.set_saving_hooks, True)
+
+
 class saved_tensors_hooks(scopes.Scope):
     """Within, saved tensors are replaced by `pack_hook(t)` and restored by `unpack_hook`."""
 
@@ -215,10 +218,11 @@ class saved_tensors_hooks(scopes.Scope):
         self.unpack_hook = unpack_hook
 
     def changes(self) -> Any:
-        if hook_stack.disabled is not None:
-            raise RuntimeError(hook_stack.disabled)
-        hooks = [*hook_stack.hooks, (self.pack_hook, self.unpack_hook)]
-        return (hook_stack, "hooks", hooks), (_C.set_saving_hooks, True)
+        fields = hook_stack.__dict__  # this thread's
+        if fields["disabled"] is not None:
+            raise RuntimeError(fields["disabled"])
+        hooks = [*fields["hooks"], (self.pack_hook, self.unpack_hook)]
+        return (fields, "hooks", hooks), _SAVING
 
 
 class save_on_cpu(saved_tensors_hooks):

@@ -84,8 +84,9 @@ class _Made(Scope):
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return inside(_Made(self._make))(function)
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]  # what programs see that look at it
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """The class that programs see which look at it."""
         return contextlib._GeneratorContextManager
 
 

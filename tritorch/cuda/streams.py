@@ -123,6 +123,7 @@ class Stream(streams.Stream):
 
 def _stream_changes(stream: Stream) -> tuple[Any, ...]:
     """The changes that make a stream and its device current, Note [Scopes]."""
+    notice(stream.cuda_stream)
     return (
         ABOUT_TO_CHANGE,
         (_C.exchange_device, stream.device_index),
