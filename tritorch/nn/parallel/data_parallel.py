@@ -8,7 +8,8 @@ from typing import Any
 from tritorch import _C, cuda
 from tritorch.core.device import cuda_index, device as Device
 from tritorch.nn.modules.module import Module
-from tritorch.nn.parallel import parallel_apply as _parallel, scatter_gather
+from tritorch.nn.parallel import scatter_gather
+from tritorch.nn.parallel.parallel_apply import parallel_apply
 from tritorch.nn.parallel.replicate import replicate
 
 __all__ = ["DataParallel", "data_parallel"]
@@ -70,7 +71,7 @@ class DataParallel(Module):
 
     def parallel_apply(self, replicas: Sequence[Any], inputs: Any, kwargs: Any) -> list[Any]:
         """The results of the copies."""
-        return _parallel.parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
+        return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
     def gather(self, outputs: Any, output_device: Any) -> Any:
         """Their results put together."""
