@@ -74,7 +74,7 @@ def row_smaller(x, mask, HIGHEST: tl.constexpr):
 
 @triton.jit
 def widened(x):
-    """What is scanned: float32 in float64, as in kernels/scan.py's launches."""
+    """Elements of a scan: float32 in float64, as in kernels/scan.py's launches."""
     return x.to(tl.float64) if x.dtype == tl.float32 else x
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How exact pointwise functions, reductions and scans are, beside PyTorch.
+"""Errors of pointwise functions, reductions and scans, beside PyTorch's.
 
     python tools/accuracy_sweep.py [CASE ...] [--device cpu cuda] [--kind float32 ...] [--all]
     python-with-torch tools/accuracy_sweep.py --record      # writes tools/accuracy_torch.json

@@ -104,7 +104,7 @@ def attributes(instance: Any, base: Any) -> list[str]:
 
 
 def assignable(instance: Any, name: str) -> bool:
-    """Whether an attribute may be assigned what it is."""
+    """True if an attribute may be assigned its own value."""
     try:
         value = getattr(instance, name)
     except AttributeError:

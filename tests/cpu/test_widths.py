@@ -44,7 +44,7 @@ def _functions(source: str) -> dict[str, list[str]]:
 
 
 def _innermost_loops(lines: list[str]) -> list[list[str]]:
-    """What lies between a label and a jump back to it, and holds no other such jump."""
+    """The lines between a label and a jump back to it that hold no other such jump."""
     labels: dict[str, int] = {}
     loops: list[tuple[int, int]] = []
     for i, line in enumerate(lines):

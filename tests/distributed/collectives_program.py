@@ -290,7 +290,7 @@ def messages(rank, size):
 
 
 class Code:
-    """What `weights_only` refuses."""
+    """A class that `weights_only` refuses."""
 
 
 def safe_objects(rank, size):

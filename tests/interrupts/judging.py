@@ -20,7 +20,7 @@ from tritorch import _C
 
 @dataclass
 class Verdict:
-    """What came of interrupting a program."""
+    """The outcome of interrupting a program."""
 
     program: str
     places: int = 0  # at which it can be interrupted
@@ -35,7 +35,7 @@ def _named(error: BaseException) -> str:
 
 
 def _wrong(run: Callable[[], Any], expected: Any) -> str | None:
-    """What is wrong with a run after an interrupt."""
+    """The fault of a run after an interrupt, or None."""
     try:
         result = run()
     except Exception as error:
@@ -70,7 +70,7 @@ def _interrupted(
     run: Callable[[], Any], call: Callable[[Callable[[], Any]], Any], expected: Any, before: Any,
     snapshot: Callable[[], Any],
 ) -> tuple[bool, str]:  # fmt: skip
-    """Whether an interrupt came through, and what was wrong afterwards."""
+    """True if an interrupt came through, and the faults afterwards."""
     wrong = []
     interrupted = True
     try:

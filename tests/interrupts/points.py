@@ -49,7 +49,7 @@ def _while_armed() -> tuple[list[Any], Iterator[Any]]:
 
 
 def count(function: Callable[[], Any]) -> int:
-    """How many places a call of the function passes."""
+    """The number of places that a call of the function passes."""
     armed, signals = _while_armed()
     places = itertools.count()
     numbered = map(operator.itemgetter(0), zip(signals, places))

@@ -1,4 +1,4 @@
-"""What a program has set, everywhere in the package: found by looking, not from a list of names."""
+"""The settings of a program, everywhere in the package: found by looking, not by a list of names."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def steady(run: Callable[[], Any]) -> Callable[[], dict[str, Any]]:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """What is set otherwise, in words."""
+    """The settings that differ, in words."""
     return [
         f"{key}: {before.get(key)} -> {after.get(key)}"
         for key in sorted({*before, *after})

@@ -1,4 +1,4 @@
-"""What today's projects import from PyTorch's private files: wrappers, exports, modes, timers."""
+"""Names that today's projects import from PyTorch's private files: wrappers, exports, modes, timers."""
 
 import pytest
 

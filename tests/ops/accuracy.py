@@ -484,6 +484,6 @@ def groups(case: Case, kind: str, count: int, long: int) -> Iterator[tuple[str, 
 
 
 def run(case: Case, module: Any, values: tuple[Array, ...], kind: str, device: str) -> Array:
-    """What a module computes, as float64 numbers."""
+    """The result of a case with a module, as float64 numbers."""
     tensors = [module.tensor(v, dtype=getattr(module, kind), device=device) for v in values]
     return np.asarray(case.function(module, *tensors).cpu().double().numpy())

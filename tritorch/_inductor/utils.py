@@ -1,4 +1,4 @@
-"""What packages ask of the helpers of PyTorch's compiler: devices, timers, folders of kernels."""
+"""Helpers of PyTorch's compiler that packages import: devices, timers, folders of kernels."""
 
 from __future__ import annotations
 

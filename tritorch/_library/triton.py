@@ -19,9 +19,9 @@ def is_wrap_triton_enabled() -> bool:
 
 @contextlib.contextmanager
 def set_wrap_triton_enabled(enabled: bool) -> Iterator[None]:
-    """Whether `wrap_triton` is asked for a kernel that graphs may record, within the block.
+    """Sets whether `wrap_triton` gives a kernel that graphs may record, within the block.
 
-    What it gives is the kernel itself in either case: graphs record the operators around it."""
+    The result is the kernel itself in either case: graphs record the operators around it."""
     token = _wrapping.set(enabled)
     try:
         yield

@@ -113,7 +113,7 @@ def _initialise_specialisation() -> None:
 
 
 def choose_assembler(backend: Any) -> None:
-    """Has a backend of Triton's run the ptxas that keys of kernels have: Note [Two assemblers]."""
+    """Makes a backend of Triton run the ptxas that keys of kernels name: Note [Two assemblers]."""
     by_arch = backend.get_ptxas
 
     def get_ptxas(arch: int) -> Any:

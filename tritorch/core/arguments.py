@@ -69,7 +69,7 @@ def wants(gate: Any) -> tuple[int, int, tuple[str, ...]]:
 
 
 def _may_be_number(parameter: inspect.Parameter) -> bool:
-    """Whether what a function says of a parameter lets its schema say Scalar or float.
+    """True if a parameter's annotation or default lets its schema say Scalar or float.
 
     The schema itself is read only when a tensor stands there (`_numbers_of`)."""
     if parameter.annotation in _NUMBERS:

@@ -112,7 +112,7 @@ class without_modes(Scope):
         self.count = count
 
     def modes(self) -> list[Any]:
-        """Those that are off inside, the innermost last."""
+        """The modes that are off inside, the innermost last."""
         return entered.modes[len(entered.modes) - self._off() :]
 
     def _off(self) -> int:

@@ -1,4 +1,4 @@
-"""What is set for a time: contexts that are entered and left natively.
+"""Scopes: contexts that set something for a time, and are entered and left natively.
 
 A Ctrl-C may arrive between any two bytecodes, so a context manager that sets something says what,
 and the native half sets it and sets it back: Note [Scopes] in src/scopes.cpp.  A function that
@@ -65,7 +65,7 @@ def sets(function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
 
 
 class _Made(Scope):
-    """What a function of `scoped` gives: its scope is made when this is entered."""
+    """The result of a function of `scoped`: its scope is made when this is entered."""
 
     left_when_dropped = True  # as a generator ends
 

@@ -66,8 +66,8 @@ def _constants(p: _Plan, layout: Any, *arrays: Array) -> dict[str, Any]:
 
 
 def _accumulator(kind: dtype) -> dtype:
-    """What running sums of a dtype are held in: each step of float32 would round what all later
-    ones are made of."""
+    """The dtype that holds running sums: a step in float32 would round what all later ones are
+    made of."""
     return float64 if kind is float32 else accumulator(kind)
 
 

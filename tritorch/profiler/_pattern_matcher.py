@@ -165,7 +165,7 @@ class ExtraCUDACopyPattern(Pattern):
 
 
 def _is_beside(event: Any) -> bool:
-    """Whether an event is none of the program's calls: memory, or a module imported late."""
+    """True if an event is none of the program's calls: memory, or a module imported late."""
     return event.tag == EventType.Allocation or event.name.startswith("<frozen importlib")
 
 

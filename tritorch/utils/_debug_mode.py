@@ -68,7 +68,7 @@ class _DebugCall:
         self.record: dict[str, Any] | None = None
 
     def name(self) -> str:
-        """What is called."""
+        """The called operator's name."""
         return str(self.op)
 
     def render(self) -> str:

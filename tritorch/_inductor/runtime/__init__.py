@@ -1,1 +1,1 @@
-"""What packages ask of the files that PyTorch's compiled kernels use at run time."""
+"""Names that packages import from the files that PyTorch's compiled kernels use at run time."""

@@ -1,4 +1,4 @@
-"""What is said of a kernel to those who launch it."""
+"""Hints about a kernel for those who launch it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class HeuristicType(enum.Enum):
 
 
 class AutotuneHint(enum.Enum):
-    """What is tried beside the rest."""
+    """Configurations that autotuning tries beside the rest."""
 
     ONE_ELEMENT_PER_THREAD = 0
 

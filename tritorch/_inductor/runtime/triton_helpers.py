@@ -23,7 +23,7 @@ def promote_to_tensor(x):
 
 @triton.jit
 def is_floating(x):
-    """Whether x is of a float type."""
+    """True if x is of a float type."""
     return promote_to_tensor(x).dtype.is_floating()
 
 
@@ -131,7 +131,7 @@ def _either(a, b):
 
 @triton.jit
 def any(a, dim):
-    """Whether any is true along a dim."""
+    """True where any element along a dim is."""
     return tl.reduce(a, dim, _either)
 
 

@@ -134,7 +134,7 @@ class NamedMemberAccessor:
         return found
 
     def tensor_or_missing(self, name: str) -> Any:
-        """What stands under a dotted name; what `swap_tensor` takes away, if nothing does."""
+        """The tensor under a dotted name, or the object that `swap_tensor` takes for none."""
         owner, last = self._place(name)
         if last in owner._parameters:
             return owner._parameters[last]
