@@ -1,4 +1,4 @@
-"""The settings of a program, everywhere in the package: found by looking, not by a list of names."""
+"""The settings of a program, everywhere in the package: found by looking, not by a list."""
 
 from __future__ import annotations
 

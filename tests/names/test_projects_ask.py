@@ -1,4 +1,4 @@
-"""Names that today's projects import from PyTorch's private files: wrappers, exports, modes, timers."""
+"""Names that projects import from PyTorch's private files: wrappers, exports, modes, timers."""
 
 import pytest
 
