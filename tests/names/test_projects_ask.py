@@ -256,3 +256,14 @@ def test_accelerator_s_random_numbers():
     first = torch.rand(3, device="cuda")
     torch.accelerator.set_rng_state(state)
     assert torch.rand(3, device="cuda").equal(first)
+
+
+def test_cuda_source_is_refused_with_the_reason():
+    with pytest.raises(RuntimeError, match="takes NVRTC to compile"):
+        torch.cuda._compile_kernel('extern "C" __global__ void f() {}', "f")
+
+
+def test_unsafe_index_is_indexing():
+    x = torch.arange(6.0).view(2, 3)
+    found = torch.ops.aten._unsafe_index.Tensor(x, [None, torch.tensor([0, 2])])
+    assert found.tolist() == [[0, 2], [3, 5]]

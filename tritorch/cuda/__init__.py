@@ -242,6 +242,21 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
+def _compile_kernel(
+    kernel_source: str,
+    kernel_name: str,
+    compute_capability: str | None = None,
+    cuda_include_dirs: list[str] | None = None,
+    nvcc_options: list[str] | None = None,
+) -> Any:
+    """Refuses CUDA C++: it takes NVRTC, which tritorch neither has nor loads."""
+    raise RuntimeError(
+        f"cuda._compile_kernel: '{kernel_name}' is CUDA C++, which takes NVRTC to compile; tritorch "
+        "runs kernels of Triton alone. Write it as a `@triton.jit` function, which takes tensors "
+        "as it is"
+    )
+
+
 def __getattr__(name: str) -> Any:
     if name in ("amp", "nvtx", "sparse"):  # imported when it is first asked for
         import importlib

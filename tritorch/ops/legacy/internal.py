@@ -127,7 +127,7 @@ def _sym_numel(self: Tensor) -> int:
     return self.numel()
 
 
-@internal("index.Tensor")
+@internal("index.Tensor", "_unsafe_index.Tensor")
 def _index(self: Tensor, indices: Any) -> Tensor:
     return self[tuple(slice(None) if i is None else i for i in indices)]
 
