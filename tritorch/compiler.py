@@ -41,6 +41,7 @@ def compile(
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
+    dynamic_shapes: Any = None,
 ) -> Any:
     """A function, a module or a class whose calls are followed; also as a decorator with arguments.
 
@@ -51,7 +52,8 @@ def compile(
     GraphModule and example inputs and gives a function.  mode, options: as PyTorch's, of the
     backend.  disable: the function stays as it is.  recompile_limit: how many ways are recorded.
     Each call of `compile` keeps its own recordings (isolate_recompiles), and finds sizes itself
-    (shapes_spec)."""
+    (shapes_spec, which PyTorch 2.14 calls dynamic_shapes)."""
+    shapes_spec = dynamic_shapes if shapes_spec is None else shapes_spec
     if mode is not None and options is not None:
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."

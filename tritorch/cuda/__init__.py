@@ -251,9 +251,8 @@ def _compile_kernel(
 ) -> Any:
     """Refuses CUDA C++: it takes NVRTC, which tritorch neither has nor loads."""
     raise RuntimeError(
-        f"cuda._compile_kernel: '{kernel_name}' is CUDA C++, which takes NVRTC to compile; tritorch "
-        "runs kernels of Triton alone. Write it as a `@triton.jit` function, which takes tensors "
-        "as it is"
+        f"cuda._compile_kernel: '{kernel_name}' is CUDA C++, which takes NVRTC to compile; this "
+        "package runs kernels of Triton alone. Write it as a `@triton.jit` function"
     )
 
 
