@@ -469,6 +469,7 @@ class OperatorBase:
     differentiable: bool
     keeps_numbers: bool
     placing: int
+    deciding: int
     describes: bool
     masks: int
     apart: int

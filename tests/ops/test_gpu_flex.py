@@ -222,14 +222,14 @@ def test_the_written_source():
         "x4 = convert(ge(q, k), tl.int1)",
         "x5 = mul(s, constant(2.0, tl.float32))",
         "x6 = sub(q, k)",
-        "x9 = convert(tl.load(pointers[0] + offset(h, sizes[0], strides[0]) + "
+        "x11 = convert(tl.load(pointers[0] + offset(h, sizes[0], strides[0]) + "
         "offset(x6, sizes[1], strides[1])), tl.float32)",
-        "x10 = add(x5, x9)",
-        "x11 = where(convert(x4, tl.float32), x10, constant(-1.0, tl.float32))",
-        "x13 = where(convert(x4, tl.float32), constant(1.0, tl.float32), "
+        "x12 = add(x5, x11)",
+        "x13 = where(convert(x4, tl.float32), x12, constant(-1.0, tl.float32))",
+        "x15 = where(convert(x4, tl.float32), constant(1.0, tl.float32), "
         "constant(0.0, tl.float32))",
-        "x14 = mul(x13, constant(2.0, tl.float32))",
-        "return x11, x14",
+        "x16 = mul(x15, constant(2.0, tl.float32))",
+        "return x13, x16",
     ]
     again = Program()
     assert (
