@@ -88,7 +88,8 @@ SPILLS = {
     ("pointwise", "map1_flat"): (16, "digamma of float64 on sm_80, which aims at 96 registers"),
     ("pointwise", "map2_flat"): (24, "Chebyshev's polynomials: ptxas aims at 96 registers"),
     ("grid", "grid_sample"): (2048, "float64 only: all taps of a point in three dims at once"),
-    ("pairs", "scan_pairs"): (16, "logcumsumexp of complex128 on sm_80: libdevice's atan2"),
+    ("pairs", "scan_pairs"): (64, "logcumsumexp of complex128 on sm_90: libdevice's atan2"),
+    ("matmul", "matmul"): (8, "bytes, of which sm_100's tensor cores take none"),
     ("sampling", "draw_by"): (64, "float64 only: two keys' random numbers beside the loop's"),
     ("grid", "grid_backward"): (6144, "float64 only: all taps of a point in three dims at once"),
 }  # fmt: skip
