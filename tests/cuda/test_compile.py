@@ -89,7 +89,7 @@ SPILLS = {
     ("pointwise", "map2_flat"): (24, "Chebyshev's polynomials: ptxas aims at 96 registers"),
     ("grid", "grid_sample"): (2048, "float64 only: all taps of a point in three dims at once"),
     ("pairs", "scan_pairs"): (64, "logcumsumexp of complex128 on sm_90: libdevice's atan2"),
-    ("matmul", "matmul"): (8, "bytes, of which sm_100's tensor cores take none"),
+    ("matmul", "matmul"): (8, "tiles of int8, on sm_100"),
     ("sampling", "draw_by"): (64, "float64 only: two keys' random numbers beside the loop's"),
     ("grid", "grid_backward"): (6144, "float64 only: all taps of a point in three dims at once"),
 }  # fmt: skip
