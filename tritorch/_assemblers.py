@@ -1,4 +1,4 @@
-"""Which ptxas makes machine code: the doctor asks too, so nothing but Python is needed here.
+"""The choice of ptxas, which makes machine code; the doctor asks too, so Python alone is needed.
 
 # Note [Two assemblers]
 Triton's wheel has two: `ptxas`, and `ptxas-blackwell` of a newer CUDA, which Triton takes for

@@ -1,4 +1,4 @@
-"""Which attributes of instances a program may assign.  Runs with torch, too.
+"""Attributes of instances that a program may assign.  Runs with torch, too.
 
 python -m tests.classes.assigning [torch]    print them as JSON, of torch or of tritorch
 """

@@ -67,7 +67,8 @@ def test_one_launch(name, dtype, launches):
     tolerance = 1e-6 if dtype is torch.float32 else 1e-2
     for a, b, c in zip(want, got, targets):
         assert a.dtype is b.dtype and a.shape == b.shape
-        assert torch.allclose(a, b.cpu(), rtol=tolerance, atol=tolerance)  # lerp cancels
+        cancelled = tolerance if name == "lerp" else 0  # whose weights here are beyond 1
+        assert torch.allclose(a, b.cpu(), rtol=tolerance, atol=cancelled)
         assert torch.equal(b, c)
 
 

@@ -1,4 +1,4 @@
-"""Which ptxas is taken for a GPU: by the wheel's two, the driver and the environment."""
+"""The choice of ptxas for a GPU: by the wheel's two, the driver and the environment."""
 
 import io
 

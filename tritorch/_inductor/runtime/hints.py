@@ -12,7 +12,7 @@ TRITON_MAX_TENSOR_NUMEL = 1 << 20
 
 
 class ReductionHint(enum.Enum):
-    """Which dim is reduced."""
+    """The dim that a reduction is over, by where it lies in memory."""
 
     INNER = 0
     OUTER = 1

@@ -74,9 +74,8 @@ def max2(a, dim):
 
 
 @triton.jit
-def minimum_with_index(a_value, a_index, b_value, b_index):
-    """The smaller value with its place; of equal ones the first, NaN before all."""
-    mask = a_value < b_value
+def _with_index(mask, a_value, a_index, b_value, b_index):
+    """a where mask holds, else b, with its place; of equal ones the first, NaN before all."""
     equal = a_value == b_value
     if is_floating(a_value):
         a_isnan = a_value != a_value
@@ -88,17 +87,15 @@ def minimum_with_index(a_value, a_index, b_value, b_index):
 
 
 @triton.jit
+def minimum_with_index(a_value, a_index, b_value, b_index):
+    """The smaller value with its place; of equal ones the first, NaN before all."""
+    return _with_index(a_value < b_value, a_value, a_index, b_value, b_index)
+
+
+@triton.jit
 def maximum_with_index(a_value, a_index, b_value, b_index):
     """The larger value with its place; of equal ones the first, NaN before all."""
-    mask = a_value > b_value
-    equal = a_value == b_value
-    if is_floating(a_value):
-        a_isnan = a_value != a_value
-        b_isnan = b_value != b_value
-        mask |= a_isnan & (not b_isnan)
-        equal |= a_isnan & b_isnan
-    mask |= equal & (a_index < b_index)
-    return tl.where(mask, a_value, b_value), tl.where(mask, a_index, b_index)
+    return _with_index(a_value > b_value, a_value, a_index, b_value, b_index)
 
 
 @triton.jit
