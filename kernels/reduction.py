@@ -2,6 +2,7 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from .copy import convert
 from .pointwise import maximum, minimum, strided
@@ -12,6 +13,9 @@ from .softmax import number
 def across(acc, COMBINE: tl.constexpr):
     """The columns of a tile combined (Triton wants the function by name here)."""
     if COMBINE is plus:
+        if acc.dtype.is_floating():
+            total, lost = tl.reduce((acc, tl.zeros_like(acc)), 1, plus_with_lost)
+            return tl.where(lost == lost, total + lost, total)  # infinities lose NaN
         return tl.reduce(acc, 1, plus)
     elif COMBINE is times:
         return tl.reduce(acc, 1, times)
@@ -282,11 +286,7 @@ def squared_distance(x, r, cols):
 
 @triton.jit
 def size_to_power(x, r, cols):
-    return tl.where(
-        x == 0,
-        tl.where(r > 0, 0.0, tl.where(r == 0, 1.0, float("inf"))),
-        tl.exp2(r * tl.log2(tl.abs(x))),
-    )
+    return libdevice.pow(tl.abs(x), r)
 
 
 # ---- how -----------------------------------------------------------------------------------------
@@ -295,6 +295,14 @@ def size_to_power(x, r, cols):
 @triton.jit
 def plus(a, b):
     return a + b
+
+
+@triton.jit
+def plus_with_lost(a, lost_a, b, lost_b):
+    """a + b, and what its rounding and those before lost (Knuth's sum)."""
+    total = a + b
+    back = total - a
+    return total, (lost_a + lost_b) + ((a - (total - back)) + (b - back))
 
 
 @triton.jit

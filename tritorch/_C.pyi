@@ -633,6 +633,7 @@ class ChainTable:
 # Note [Elementary functions] in elementary.cpp
 erf: np.ufunc
 erf64: np.ufunc
+erfinv: np.ufunc
 erfc64: np.ufunc
 lgamma64: np.ufunc
 exp: np.ufunc
@@ -747,7 +748,9 @@ def interpolate_planes(
 def fold_columns(
     x: Any, out: Any, kind: str, name: str, outer: int, rows: int, n: int, /
 ) -> bool: ...
+def sum_dims(x: Any, first: int, count: int, keepdim: bool, /) -> Any: ...
 def running_sums(x: Any, out: Any, outer: int, n: int, inner: int, kind: str, /) -> None: ...
+def running_products(x: Any, out: Any, outer: int, n: int, inner: int, kind: str, /) -> None: ...
 def pool_largest(
     x: Any, out: Any, where: Any, kind: str, planes: int, /, *windows: tuple[int, ...]
 ) -> None: ...

@@ -1,8 +1,9 @@
 // Note [Reductions]
-// A row is added up in strips: of each, every kLanes-th number goes to the same partial sum, and
-// those are added two by two.  What strips give is added in double.  So rounding grows with the
-// logarithm of a row's length, about, and hangs neither on the width of registers nor on threads.
-// An extreme is NaN where there is one, as NumPy's.
+// A row is added up in blocks of four or eight strips: numbers at the same place of them are added
+// two by two, and these sums go to a lane of their own, of floats in double, of doubles with what
+// rounding lost (Knuth's sum); lanes are added two by two in the end.  So of a row of any length
+// only the first two or three additions of each number round.  Results hang neither on the width of
+// registers nor on threads.  An extreme is NaN where there is one, as NumPy's.
 #include "following/reductions.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace tritorch {
 namespace {
 
 constexpr int kLanes = 64;  // of floats; half as many of doubles
-constexpr std::ptrdiff_t kStrip = 1024;
+constexpr int kBlock = 64, kStrips = 4, kStripsOfDoubles = 8;
 
 // Numbers that one register holds.
 template <class T, int Bytes>
@@ -89,19 +90,116 @@ template <class T, int Bytes, class Join>
   return across<T, Kind::lanes>(last, join);
 }
 
+// Knuth's sum: a becomes a + b, and `lost` grows by what that loses.
+template <class Value>
+[[gnu::always_inline]] inline void add_exactly(Value& a, const Value& b, Value& lost) {
+  const Value sum = a + b, back = sum - a;
+  lost += (a - (sum - back)) + (b - back);
+  a = sum;
+}
+
+// A sum with what it lost, which is NaN where numbers are infinite.
+[[gnu::always_inline]] inline double with_lost(double sum, double lost) {
+  return lost == lost ? sum + lost : sum;
+}
+
+// The sum of `Strips` registers that lie apart, added two by two.
+template <class Value, int Strips, class T>
+[[gnu::always_inline]] inline Value of_strips(const T* x, std::ptrdiff_t apart) {
+  if constexpr (Strips == 1) {
+    Value found;
+    std::memcpy(&found, x, sizeof found);
+    return found;
+  } else {
+    return of_strips<Value, Strips / 2>(x, apart) +
+           of_strips<Value, Strips / 2>(x + Strips / 2 * apart, apart);
+  }
+}
+
+// The lanes of floats' sums.
+template <int Bytes>
+class Lanes32 {
+  static constexpr int each = Bytes / 8, count = kBlock / kStrips / each;
+  using Half = typename Wide<float, Bytes / 2>::Value;
+  using Value = typename Wide<double, Bytes>::Value;
+
+ public:
+  static constexpr std::ptrdiff_t lanes = kBlock / kStrips;
+
+  [[gnu::always_inline]] void add(const float* x) {
+    _Pragma("GCC unroll 8") for (int i = 0; i < count; ++i) {
+      const Half sum = of_strips<Half, kStrips>(x + i * each, lanes);
+      held_[i] += __builtin_convertvector(sum, Value);
+    }
+  }
+  [[gnu::always_inline]] double total() const {
+    double sums[lanes];
+    std::memcpy(sums, held_, sizeof sums);
+    return across<double, lanes>(sums, Add{});
+  }
+
+ private:
+  Value held_[count] = {};
+};
+
+// Those of doubles.
+template <int Bytes>
+class Lanes64 {
+  static constexpr int each = Bytes / 8, count = kBlock / kStripsOfDoubles / each;
+  using Value = typename Wide<double, Bytes>::Value;
+
+ public:
+  static constexpr std::ptrdiff_t lanes = kBlock / kStripsOfDoubles;
+
+  [[gnu::always_inline]] void add(const double* x) {
+    _Pragma("GCC unroll 4") for (int i = 0; i < count; ++i)
+        add_exactly(held_[i], of_strips<Value, kStripsOfDoubles>(x + i * each, lanes), lost_[i]);
+  }
+  [[gnu::always_inline]] double total() const {
+    double sums[lanes], lost[lanes];
+    std::memcpy(sums, held_, sizeof sums);
+    std::memcpy(lost, lost_, sizeof lost);
+    for (int width = lanes / 2; width; width /= 2)
+      for (int i = 0; i < width; ++i) {
+        lost[i] += lost[i + width];
+        add_exactly(sums[i], sums[i + width], lost[i]);
+      }
+    return with_lost(sums[0], lost[0]);
+  }
+
+ private:
+  Value held_[count] = {}, lost_[count] = {};
+};
+
+template <class T, int Bytes>
+[[gnu::always_inline]] inline T sum(const T* x, std::ptrdiff_t n) {
+  using Sums = std::conditional_t<std::is_same_v<T, float>, Lanes32<Bytes>, Lanes64<Bytes>>;
+  if (n < Sums::lanes) {
+    double total = 0, lost = 0;
+    for (std::ptrdiff_t i = 0; i < n; ++i)
+      if constexpr (std::is_same_v<T, float>)
+        total += static_cast<double>(x[i]);
+      else
+        add_exactly(total, x[i], lost);
+    return static_cast<T>(with_lost(total, lost));
+  }
+  Sums sums;
+  std::ptrdiff_t at = 0;
+  for (; at + kBlock <= n; at += kBlock) sums.add(x + at);
+  if (at < n) {
+    T rest[kBlock] = {};
+    for (std::ptrdiff_t i = at; i < n; ++i) rest[i - at] = x[i];
+    sums.add(rest);
+  }
+  return static_cast<T>(sums.total());
+}
+
 template <class T, int Bytes, class Join>
 [[gnu::always_inline]] inline void reduce(const char* data, std::ptrdiff_t n, char* out) {
   const T* x = reinterpret_cast<const T*>(data);
   T found;
   if constexpr (std::is_same_v<Join, Add>) {
-    double total = 0;
-    if (n <= kStrip) {
-      found = folded<T, Bytes>(x, n, Join{}, T{0});
-    } else {
-      for (std::ptrdiff_t at = 0; at < n; at += kStrip)
-        total += folded<T, Bytes>(x + at, std::min(kStrip, n - at), Join{}, T{0});
-      found = static_cast<T>(total);
-    }
+    found = sum<T, Bytes>(x, n);
   } else {
     constexpr T top = std::numeric_limits<T>::infinity();
     constexpr T nothing = std::is_same_v<Join, Multiply> ? T{1}

@@ -43,8 +43,11 @@ template <class T>
 // The passes over a plane, for each dtype.
 #define TRITORCH_PASSES(T)                                                                        \
   TRITORCH_WIDEST(double, sum_pass, (const T* x, Py_ssize_t n), (x, n), { return sum_of(x, n); }) \
-  TRITORCH_WIDEST(double, square_pass, (const T* x, T mean, Py_ssize_t n), (x, mean, n),          \
-                  { return squares_of(x, mean, n); })                                             \
+  TRITORCH_WIDEST(double, square_pass, (const T* x, T mean, Py_ssize_t n), (x, mean, n), {        \
+    double total[2] = {};                                                                         \
+    squares_of(x, mean, n, total);                                                                \
+    return total[0];                                                                              \
+  })                                                                                              \
   TRITORCH_WIDEST(                                                                                \
       void, move_pass,                                                                            \
       (const T* x, T* out, Py_ssize_t n, T mean, T scale, T shift, bool moves, bool relu),        \

@@ -1,5 +1,5 @@
-// Sums of what is normalised: in vectors' lanes over pieces, which are added in double; and what
-// norms are given.
+// Sums of what is normalised: in vectors' lanes over pieces, which are added in double, with what
+// rounding loses (Knuth's sum); and what norms are given.
 #pragma once
 
 #include "host/functions.h"
@@ -7,23 +7,37 @@
 
 namespace tritorch::host {
 
-constexpr Py_ssize_t kPiece = 1024;  // elements that are added in T
+template <class T>
+constexpr Py_ssize_t kPiece = sizeof(T) == sizeof(double) ? 256 : 1024;  // elements added in T
+
+// Whether what sums and means of T lose is made good: it is small beside the rounding of floats.
+template <class T>
+constexpr bool kMeansLack = sizeof(T) == sizeof(double);
 
 // What adds up to one sum, or two: at element i, so many of them.
 template <class T, class Each>
 [[gnu::always_inline]] inline void sum_pieces(Py_ssize_t n, double* total, const Each& each) {
   using V = Vector<T>;
-  constexpr Py_ssize_t w = V::kWidth;
-  for (Py_ssize_t low = 0; low < n; low += kPiece) {
-    const Py_ssize_t high = std::min(n, low + kPiece);
+  constexpr Py_ssize_t w = V::kWidth, piece = kPiece<T>;
+  double lost[2] = {};
+  for (Py_ssize_t low = 0; low < n; low += piece) {
+    const Py_ssize_t high = std::min(n, low + piece);
     V sums[4] = {V(T{}), V(T{}), V(T{}), V(T{})};
     Py_ssize_t i = low;
     for (; i + 2 * w <= high; i += 2 * w)
       each(i, w, sums[0], sums[1]), each(i + w, w, sums[2], sums[3]);
     for (; i < high; i += w) each(i, std::min(w, high - i), sums[0], sums[1]);
-    total[0] += sums[0].sum() + sums[2].sum();
-    total[1] += sums[1].sum() + sums[3].sum();
+    for (int k = 0; k < 2; ++k) {
+      const double more = sums[k].sum() + sums[k + 2].sum(), sum = total[k] + more;
+      if (low && kMeansLack<T>) {
+        const double back = sum - total[k];
+        lost[k] += (total[k] - (sum - back)) + (more - back);
+      }
+      total[k] = sum;
+    }
   }
+  for (int k = 0; k < 2; ++k)
+    if (lost[k] == lost[k]) total[k] += lost[k];  // infinities lose NaN
 }
 
 // Some elements, the rest of which are those of `beyond`.
@@ -45,14 +59,14 @@ template <class T>
   return total[0];
 }
 
+// Of distances from the mean the squares and, if that is made good, what the mean lacks, n times.
 template <class T>
-[[gnu::always_inline]] inline double squares_of(const T* x, T mean, Py_ssize_t n) {
-  double total[2] = {};
-  sum_pieces<T>(n, total, [&](Py_ssize_t i, Py_ssize_t some_of, Vector<T>& sum, Vector<T>&) {
+[[gnu::always_inline]] inline void squares_of(const T* x, T mean, Py_ssize_t n, double* total) {
+  sum_pieces<T>(n, total, [&](Py_ssize_t i, Py_ssize_t some_of, Vector<T>& sum, Vector<T>& off) {
     const auto centred = some(x + i, some_of, mean).lanes - mean;
     sum.lanes += centred * centred;
+    if constexpr (kMeansLack<T>) off.lanes += centred;
   });
-  return total[0];
 }
 
 template <class T>

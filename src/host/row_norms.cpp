@@ -38,22 +38,29 @@ struct Gradient {
 };
 
 template <class T>
-[[gnu::always_inline]] inline void write(const T* x, T* out, Py_ssize_t n, T mean, T rstd,
-                                         const T* weight, const T* bias) {
-  if (weight && bias)
-    for (Py_ssize_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
-  else if (weight)
-    for (Py_ssize_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * rstd * weight[i];
-  else if (bias)
-    for (Py_ssize_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * rstd + bias[i];
-  else
-    for (Py_ssize_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * rstd;
+[[gnu::always_inline]] inline T centred(T x, T mean, T lack) {
+  if constexpr (kMeansLack<T>) return (x - mean) - lack;
+  return x - mean;
 }
 
 template <class T>
-[[gnu::always_inline]] inline void write_channel(const T* x, T* out, Py_ssize_t n, T mean, T rstd,
-                                                 T weight, T bias) {
-  for (Py_ssize_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * rstd * weight + bias;
+[[gnu::always_inline]] inline void write(const T* x, T* out, Py_ssize_t n, T mean, T lack, T rstd,
+                                         const T* weight, const T* bias) {
+  if (weight && bias)
+    for (Py_ssize_t i = 0; i < n; ++i)
+      out[i] = centred(x[i], mean, lack) * rstd * weight[i] + bias[i];
+  else if (weight)
+    for (Py_ssize_t i = 0; i < n; ++i) out[i] = centred(x[i], mean, lack) * rstd * weight[i];
+  else if (bias)
+    for (Py_ssize_t i = 0; i < n; ++i) out[i] = centred(x[i], mean, lack) * rstd + bias[i];
+  else
+    for (Py_ssize_t i = 0; i < n; ++i) out[i] = centred(x[i], mean, lack) * rstd;
+}
+
+template <class T>
+[[gnu::always_inline]] inline void write_channel(const T* x, T* out, Py_ssize_t n, T mean, T lack,
+                                                 T rstd, T weight, T bias) {
+  for (Py_ssize_t i = 0; i < n; ++i) out[i] = centred(x[i], mean, lack) * rstd * weight + bias;
 }
 
 template <class T>
@@ -66,15 +73,19 @@ template <class T>
     T* out = of.out + row * n;
     T mean{};
     if (of.mean) of.mean[row] = mean = static_cast<T>(sum_of(x, n) / count);
-    const T var = static_cast<T>(squares_of(x, mean, n) / count);
+    double total[2] = {};
+    squares_of(x, mean, n, total);
+    const double lacks = of.mean ? total[1] / count : 0.0;  // to an infinite mean, NaN
+    const T lack = static_cast<T>(lacks);
+    const T var = static_cast<T>(total[0] / count - lacks * lacks);
     const T rstd = of.rstd[row] = T{1} / std::sqrt(var + of.eps);
     if (of.of.groups == 1 && plane == 1) {
-      write(x, out, n, mean, rstd, of.weight, of.bias);
+      write(x, out, n, mean, lack, rstd, of.weight, of.bias);
       continue;
     }
     const Py_ssize_t first = row % of.of.groups * channels;
     for (Py_ssize_t c = 0; c < channels; ++c)
-      write_channel(x + c * plane, out + c * plane, plane, mean, rstd,
+      write_channel(x + c * plane, out + c * plane, plane, mean, lack, rstd,
                     of.weight ? of.weight[first + c] : T{1}, of.bias ? of.bias[first + c] : T{});
   }
 }

@@ -199,8 +199,10 @@ def sum(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
 def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The mean over dims."""
     kind = _type(dtype.numpy)
-    if len(dims) == x.ndim and 0 < x.size < 4096 and not keepdim and x.dtype is kind:
-        return np.asarray(np.mean(x))  # as `Tensor.mean()` computes at once
+    small = 0 < x.size < 4096 and x.dtype is kind and kind in rows.BLAS
+    if small and len(dims) == x.ndim and not keepdim:
+        total = _C.sum_dims(np.ascontiguousarray(x), 0, x.ndim, False)
+        return np.asarray(total / kind.type(x.size))  # as `Tensor.mean()` computes at once
     count = x.shape[dims[0]] if len(dims) == 1 else math.prod(x.shape[dim] for dim in dims)
     total = _fold(np.add, x, kind, dims, keepdim)
     return _out(np.true_divide(total, kind.type(count)), dtype.numpy)

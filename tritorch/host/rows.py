@@ -41,8 +41,10 @@ def sums(x: Array) -> Array:
             return blas.dot(x, _ones(n, kind))
         return blas.matmul(x, _ones(n, kind))
     count = -(-n // PIECE)
-    if n % count or not x.flags.c_contiguous or kind not in BLAS:
+    if not x.flags.c_contiguous or kind not in BLAS:
         return np.add.reduce(x, axis=-1, keepdims=True)
+    if n % count:
+        return _C.sum_dims(x, x.ndim - 1, 1, True)
     parts = blas.dot(x.reshape(-1, n // count), _ones(n // count, kind))
     return np.add.reduce(parts.reshape(*x.shape[:-1], count), axis=-1, keepdims=True)
 

@@ -22,11 +22,12 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
             np.logical_and.accumulate(x != 0, axis=dim)
         )  # fmt: skip
     wide = convert(x, computing(kind))
-    if ufunc is np.add and wide.dtype in FLOATS and wide.flags.c_contiguous and x.size:
-        sums, outer = np.empty(x.shape, wide.dtype), math.prod(x.shape[:dim])
+    if wide.dtype in FLOATS and wide.flags.c_contiguous and x.size:
+        made, outer = np.empty(x.shape, wide.dtype), math.prod(x.shape[:dim])
         inner = x.size // (outer * x.shape[dim])
-        _C.running_sums(wide, sums, outer, x.shape[dim], inner, wide.dtype.char)
-        return sums if sums.dtype is kind else sums.astype(kind)
+        scan = _C.running_sums if ufunc is np.add else _C.running_products
+        scan(wide, made, outer, x.shape[dim], inner, wide.dtype.char)
+        return made if made.dtype is kind else made.astype(kind)
     # Each step rounds: float32 is multiplied in float64, as it is added up.
     exact = np.dtype(np.float64) if wide.dtype == np.float32 else wide.dtype
     out = ufunc.accumulate(wide, axis=dim, dtype=exact)

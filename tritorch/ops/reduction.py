@@ -105,16 +105,27 @@ _sum = Operator(
 
 
 def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
-    # Small float sums go straight to NumPy.  It keeps the order of dims, here the usual one.
+    # Small sums are computed at once, of floats by the loops of large ones, of others by NumPy.  It
+    # keeps the order of dims, here the usual one.
     dense = x.flags.c_contiguous
     if dense and x.size < 4096 and x.dtype is kind.numpy and x.dtype.char in "fdFDl":
+        if x.dtype.char in "fd" and dims and dims[-1] - dims[0] == len(dims) - 1:
+            return _C.sum_dims(x, dims[0], len(dims), keepdim)
         axis = None if len(dims) == x.ndim and not keepdim else dims
         return np.add.reduce(x, axis=axis, keepdims=keepdim)  # type: ignore[call-overload]
     return backend("cpu", "reduction").sum(x, dims, keepdim, kind)
 
 
+def _total(array: Any) -> Any:
+    """The sum of all elements of a small array of floats."""
+    found = _C.sum_dims(array, 0, array.ndim, False)
+    return (
+        _C.sum_dims(np.ascontiguousarray(array), 0, array.ndim, False) if found is None else found
+    )
+
+
 _ALL_DIMS = [tuple(range(n)) for n in range(65)]
-_add_reduce, _finish_sum = _C.Quiet(np.add.reduce), _sum.finish_with
+_finish_sum = _sum.finish_with
 _sum_dim = _sum.like("sum_dim", "Sum1", schema="sum.dim_IntList(x, dims, keepdim, dtype=kind)")
 
 
@@ -138,7 +149,7 @@ def sum(
         if dim is axis is dtype is out is None and not (keepdim or keepdims):
             if array.ndim:
                 params = (_ALL_DIMS[array.ndim], False, None)
-                return _finish_sum(_add_reduce(array, None), params, input)
+                return _finish_sum(_total(array), params, input)
     require_tensor(input, "sum", "input", 1)
     if out is not None:
         return _sum_into(input, dim if axis is None else axis, keepdim, dtype=dtype, out=out)
@@ -176,7 +187,7 @@ def _mean_grad(g: Tensor, x_shape: Any, dims: tuple[int, ...], keepdim: bool) ->
 
 @_C.Quiet
 def _average(array: Any) -> Any:
-    return np.asarray(np.add.reduce(array, None) / array.dtype.type(array.size))
+    return np.asarray(_total(array) / array.dtype.type(array.size))
 
 
 @public(out=True)
