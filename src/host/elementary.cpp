@@ -3,8 +3,8 @@
 // others, those for expm1 and log1p single numbers on all, and activations are up to twelve of
 // them. Here each is one loop of arithmetic that compilers make vectors of, without fused products,
 // so its bits are the same on every machine, wherever an element lies.  They are ufuncs, as
-// NumPy's, and so steps of chains.  Errors are at most 2.5 units in the last place, of erf 4.  Both
-// sides of choices may be computed, so flags of floating point errors say nothing.
+// NumPy's, and so steps of chains.  Errors are at most 2.5 units in the last place.  Both sides
+// of choices may be computed, so flags of floating point errors say nothing.
 //
 // erf, erfc and lgamma of float64 are the C library's.
 #include "host/elementary.h"
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "host/functions.h"
+#include "host/inverse.h"
 #include "widest.h"
 
 namespace tritorch::host {
@@ -88,9 +89,10 @@ TRITORCH_INLINE float tanh_of(float x) {
   const float size = at_most(absolute(x), 10.0f), square = size * size;
   const Reduced e = reduced(2.0f * size);
   const float y = scaled_expm1(e, power_of_two(e.n), 1.0f);
-  const float small =
-      size + size * square * polynomial(square, -0.051233888f, 0.13322763f, -0.33333215f);
-  return with_sign(square < 0.0625f ? small : y / (y + 2.0f), x);
+  const float small = size + size * square *
+                                 polynomial(square, -0.0060451651f, 0.020961329f, -0.053843263f,
+                                            0.13332719f, -0.33333328f);
+  return with_sign(square < 0.390625f ? small : y / (y + 2.0f), x);
 }
 
 // 1 / (1 + e^-x), however small.
@@ -99,15 +101,15 @@ TRITORCH_INLINE float sigmoid_of(float x) {
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-// log(x 2^-scaled) of a positive normal number.
-TRITORCH_INLINE float log_of_normal(float x, std::int32_t scaled) {
+// log(x 2^-scaled) + lost, small, of a positive normal number.
+TRITORCH_INLINE float log_of_normal(float x, std::int32_t scaled, float lost = 0.0f) {
   const std::uint32_t from_root = as_bits(x) - 0x3f3504f3u;  // sqrt(1/2)
   const std::int32_t n = static_cast<std::int32_t>(from_root) >> 23;
   const float f = as_float((from_root & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
   const float p = polynomial(f, -0.07860067f, 0.12885906f, -0.13130431f, 0.14180692f, -0.1662435f,
                              0.20002303f, -0.25000817f, 0.33333316f);
   const float square = f * f, whole = static_cast<float>(n - scaled);
-  const float rest = whole * -2.12194440e-4f + square * f * p;
+  const float rest = (whole * -2.12194440e-4f + lost) + square * f * p;
   return (f + (rest - 0.5f * square)) + whole * 0.693359375f;
 }
 
@@ -121,17 +123,37 @@ TRITORCH_INLINE float log_of(float x) {
 // The sum's rounding is made good.
 TRITORCH_INLINE float log1p_of(float x) {
   const float y = 1.0f + x;
-  const float found = log_of_normal(y, 0) + (x - (y - 1.0f)) / y;
+  const float found = log_of_normal(y, 0, (x - (y - 1.0f)) / y);
   const float edge = x == -1.0f ? -kInfinity : x < -1.0f ? __builtin_nanf("") : x;
   return x > -1.0f && x < kInfinity && x != 0.0f ? found : edge;
 }
 
-// atanh(erf(x)).  What it has more than x is fitted for x^2 up to 16, so that the error of erf, not
-// of this, is small.  Beyond, it is large enough for tanh to be 1.
-TRITORCH_INLINE float atanh_of_erf(float x) {
-  const float more = polynomial(at_most(x * x, 1e4f), 1.4185287e-07f, -5.6684872e-06f, 8.76374e-05f,
-                                -6.1978486e-04f, -1.9183056e-04f, 0.102769056f, 0.12837927f);
-  return x + x * more;
+// 1 - e^p(x) from where it is large enough; below, a polynomial.
+TRITORCH_INLINE float erf_of(float x) {
+  const float size = at_most(absolute(x), 4.0f), square = size * size;
+  const float small = polynomial(square, -5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f,
+                                 0.112819925f, -0.376125336f, 0.128379166f);
+  const float p = polynomial(size, -1.72853470e-5f, 3.83197126e-4f, -3.88396438e-3f, 2.42546219e-2f,
+                             -0.106777877f, -0.634846687f, -0.128717512f);
+  const float large = 1.0f - exp_of_less(p * size - size);
+  return with_sign(size > 0.927734375f ? large : size + small * size, x);
+}
+
+// The normal distribution function: 1/2 and an odd polynomial near 0; below e^(-x^2 / 2) q(u),
+// u = 1 / (1 + 0.3 |x|), with what rounding x^2 loses, so that it is near exact however small.
+TRITORCH_INLINE float normal_of(float x) {
+  const float size = at_most(absolute(x), 14.5f), u = 1.0f / (1.0f + 0.3f * size);
+  const float q = u * polynomial(u, -0.02095602424f, 0.114257453f, -0.2325244073f, 0.1975505846f,
+                                 -0.08421348152f, 0.09871138235f, 0.07751790108f, 0.1104184111f,
+                                 0.1195504315f, 0.1196877477f);
+  const float high = as_float(as_bits(size) & 0xfffff000u), low = size - high;
+  const float half = 0.5f * size * size;
+  const float lost = ((0.5f * high * high - half) + high * low) + 0.5f * low * low;
+  const float below = exp_of_less(-half) * (q - q * lost);
+  const float square = x * x;
+  const float odd = x * polynomial(square, 0.000102968438f, -0.00118131686f, 0.00997236033f,
+                                   -0.0664902963f, 0.398942279f);
+  return size < 0.75f ? 0.5f + odd : x < 0.0f ? below : 1.0f - below;
 }
 
 // Each function, of a number.
@@ -145,20 +167,9 @@ TRITORCH_FUNCTION(Log, log_of(x))
 TRITORCH_FUNCTION(Log1p, log1p_of(x))
 TRITORCH_FUNCTION(Tanh, tanh_of(x))
 TRITORCH_FUNCTION(Sigmoid, sigmoid_of(x))
-TRITORCH_FUNCTION(AtanhOfErf, atanh_of_erf(x))
-TRITORCH_FUNCTION(NormalsLogOdds, 2.0f * atanh_of_erf(x * 0.70710678f))
+TRITORCH_FUNCTION(Erf, erf_of(x))
+TRITORCH_FUNCTION(Normal, normal_of(x))
 #undef TRITORCH_FUNCTION
-
-// A function of a function's results.  Few of one loop's elements would be under way at once, whose
-// steps wait for one another.
-template <class A, class B>
-struct Composed {
-  using First = A;
-  using Second = B;
-};
-using Erf = Composed<AtanhOfErf, Tanh>;
-// The normal distribution function: (1 + erf(x / sqrt(2))) / 2.
-using Normal = Composed<NormalsLogOdds, Sigmoid>;
 
 // ---- loops --------------------------------------------------------------------------------------
 
@@ -168,17 +179,8 @@ constexpr Py_ssize_t kBlock = 256;
 
 template <class F>
 TRITORCH_INLINE void compute(const float* in, float* out, Py_ssize_t n) {
-  if constexpr (requires { typename F::First; }) {
-    alignas(64) float between[kBlock];
-    for (Py_ssize_t low = 0; low < n; low += kBlock) {
-      const Py_ssize_t count = std::min(kBlock, n - low);
-      compute<typename F::First>(in + low, between, count);
-      compute<typename F::Second>(between, out + low, count);
-    }
-  } else {
 #pragma GCC ivdep
-    for (Py_ssize_t i = 0; i < n; ++i) out[i] = F::of(in[i]);
-  }
+  for (Py_ssize_t i = 0; i < n; ++i) out[i] = F::of(in[i]);
 }
 
 // An array that lies otherwise goes through memory that is dense.
@@ -332,6 +334,14 @@ bool add_elementary(PyObject* module) {
     for (const auto& each : library) {
       PyObject* ufunc = good ? of_doubles(each.name, each.loop, from_loops) : nullptr;
       good = ufunc && PyModule_AddObjectRef(module, each.name, ufunc) == 0;
+      Py_XDECREF(ufunc);
+    }
+    if (good) {
+      Made& made =
+          *new Made{{erfinv32, erfinv64}, {nullptr, nullptr}, {kFloat, kFloat, kDouble, kDouble}};
+      PyObject* ufunc = from_loops(made.loops.data(), made.data.data(), made.types.data(), 2, 1, 1,
+                                   kNoIdentity, "erfinv", nullptr, 0);
+      good = ufunc && PyModule_AddObjectRef(module, "erfinv", ufunc) == 0;
       Py_XDECREF(ufunc);
     }
   }
