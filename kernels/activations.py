@@ -67,7 +67,7 @@ def gelu_tanh_backward(g, x):
 
 @triton.jit
 def silu(x):
-    return x * sigmoid(x)
+    return quotient(x, 1 + exp(negated(x)))
 
 
 @triton.jit
@@ -88,7 +88,12 @@ def logsigmoid_backward(g, x):
 
 @triton.jit
 def mish(x):
-    return x * tanh(softplus(x, 1.0, 20.0))
+    """x tanh(softplus(x)), of float64 as n / (n + 2), n = e (e + 2), e = exp(x)."""
+    if x.dtype != tl.float64:
+        return x * tanh(softplus(x, 1.0, 20.0))
+    e = exp(tl.minimum(x, 20.0))
+    n = e * (e + 2)
+    return x * quotient(n, n + 2)
 
 
 @triton.jit

@@ -25,9 +25,28 @@ AIRY_NEAR, AIRY_ABOVE = (
     tl.constexpr(fits.counted(fits.AIRY_NEAR)),
     tl.constexpr(fits.counted(fits.AIRY_ABOVE)),
 )
+J0_SERIES = tl.constexpr(fits.counted(fits.J0_SERIES))
+AIRY_F, AIRY_G = tl.constexpr(fits.counted(fits.AIRY_F)), tl.constexpr(fits.counted(fits.AIRY_G))
 AIRY_P, AIRY_Q = tl.constexpr(fits.counted(fits.AIRY_P)), tl.constexpr(fits.counted(fits.AIRY_Q))
 
 # ---- modified, first kind ------------------------------------------------------------------------
+
+
+@triton.jit
+def over_root(t, TABLE: tl.constexpr, x):
+    """A polynomial of t / sqrt(x), with what the roundings of all three lose."""
+    N: tl.constexpr = TABLE[0]
+    rest = like(t, TABLE[N])
+    for i in tl.static_range(1, N - 1):
+        rest = rest * t + TABLE[N - i]
+    rest = rest * t
+    y = rest + TABLE[1]
+    lost = (TABLE[1] - y) + rest
+    root = sqrt(x)
+    lacks = quotient(tl.fma(negated(root), root, x), 2 * root)
+    found = quotient(y, root)
+    more = quotient((tl.fma(negated(found), root, y) + lost) - found * lacks, root)
+    return found + tl.where(tl.abs(more) < float("inf"), more, 0.0)
 
 
 @triton.jit
@@ -39,7 +58,7 @@ def bessel_i(x, NEAR: tl.constexpr, FAR: tl.constexpr, ORDER: tl.constexpr, SCAL
     if ORDER == 1:
         near = near * inside
     outside = tl.maximum(a, 8.0)
-    y = tl.where(a <= 8, near, quotient(polynomial(quotient(16, outside) - 1, FAR), sqrt(outside)))
+    y = tl.where(a <= 8, near, over_root(quotient(16, outside) - 1, FAR, outside))
     if not SCALED:
         half = exp(0.5 * a)  # twice, so that it overflows no earlier than the result
         y = tl.where(a == float("inf"), float("nan"), y * half * half)  # as in PyTorch
@@ -87,7 +106,10 @@ def j_near(x, TABLE: tl.constexpr, ROOTS: tl.constexpr, ORDER: tl.constexpr):
     """|x| <= 8."""
     y = polynomial(x * x * 0.03125 - 1, TABLE)
     y = y * root_factor(x, ROOTS[0], ROOTS[1]) * root_factor(x, ROOTS[2], ROOTS[3])
-    return y * x if ORDER == 1 else y
+    if ORDER == 1:
+        return y * x
+    square = x * x
+    return tl.where(square < 1, 1 + square * polynomial(square, J0_SERIES), y)
 
 
 @triton.jit
@@ -190,7 +212,7 @@ def bessel_k(
     else:
         near = near - log * i
     b = tl.maximum(x, 2.0)
-    far = quotient(polynomial(quotient(4, b) - 1, FAR), sqrt(b))
+    far = over_root(quotient(4, b) - 1, FAR, b)
     if SCALED:
         near = near * exp(a)
     else:
@@ -230,6 +252,12 @@ def airy_ai(x):
 def airy_ai_of_double(x):
     a = tl.abs(x)
     near = polynomial((tl.minimum(tl.maximum(x, -6.0), 2.0) + 2) * 0.25, AIRY_NEAR)
+    inside = tl.minimum(tl.maximum(x, -1.0), 1.0)
+    cube = inside * inside * inside
+    f = polynomial(cube, AIRY_F) * cube * 0.35502805388781723926
+    g = polynomial(cube, AIRY_G) * cube * inside * -0.25881940379280679840
+    small = 0.35502805388781723926 + (inside * -0.25881940379280679840 + (f + g))
+    near = tl.where(a < 1, small, near)
     big = tl.maximum(a, 2.0)
     z = big * sqrt(big) * 0.66666666666666666667
     root = 1.77245385090551602730 * sqrt(sqrt(big))

@@ -3,6 +3,8 @@
 Powers ascend.  Nothing here needs Triton: kernels take a table as a constexpr.
 """
 
+import math
+
 Table = tuple[float, ...]
 
 
@@ -11,6 +13,19 @@ def counted(table: tuple) -> tuple:
     return (len(table), *(counted(row) if isinstance(row, tuple) else row for row in table))
 
 
+# J0(x) = 1 + x^2 J0_SERIES(x^2) for x^2 < 1
+J0_SERIES = tuple((-0.25) ** k / math.factorial(k) ** 2 for k in range(1, 10))
+
+
+def _airy_series(first: int) -> Table:
+    terms = [1.0]
+    for n in range(first + 3, first + 25, 3):
+        terms.append(terms[-1] / (n * (n - 1)))
+    return tuple(terms[1:])
+
+
+# Ai(x) = Ai(0) (1 + x^3 AIRY_F(x^3)) + Ai'(0) x (1 + x^3 AIRY_G(x^3)), |x| < 1
+AIRY_F, AIRY_G = _airy_series(0), _airy_series(1)
 # exp(x^2) erfc(x) (1 + 2 x) in (x - 3.75) / (x + 3.75), for x >= 0
 ERFCX = (
     1.2375126308378275,

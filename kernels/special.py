@@ -56,10 +56,16 @@ def log_ndtr(x):
 
 @triton.jit
 def log_ndtr_of_double(x):
+    """Near 0 log1p(erf) - log(2); elsewhere by erfcx, with what rounding x^2 loses."""
     t = x * 0.70710678118654752440
-    below = tl.log(0.5 * erfcx_positive(tl.maximum(negated(t), 0.0))) - t * t
-    above = log1p(-0.5 * erfc(tl.maximum(t, 0.0)))
-    y = tl.where(x < 0, tl.where(x == -float("inf"), x, below), above)
+    near = log1p(erf(tl.minimum(tl.maximum(t, -1.0), 1.0))) - 0.69314718055994530942
+    square = x * x
+    lost = tl.where(square < 1e300, tl.fma(x, x, negated(square)), 0.0)
+    scaled = 0.5 * erfcx_positive(tl.abs(t))
+    below = (tl.log(scaled) - 0.5 * lost) - 0.5 * square
+    above = log1p(negated(scaled * exp(-0.5 * square) * (1 - 0.5 * lost)))
+    y = tl.where(x < 0.5, near, above)
+    y = tl.where(x > -1, y, tl.where(x == -float("inf"), x, below))
     return tl.where(x == x, y, x)
 
 

@@ -48,6 +48,16 @@ def _waves(x: Array, order: int, first: bool) -> Array:
 
 def _j_near(x: Array, order: int) -> Array:
     square = x * x
+    if not order:
+        return np.where(
+            square < 1,
+            1 + square * polynomial(fits.J0_SERIES, square),
+            _j_by_roots(x, square, order),
+        )
+    return _j_by_roots(x, square, order)
+
+
+def _j_by_roots(x: Array, square: Array, order: int) -> Array:
     a, a_rest, b, b_rest = (fits.J0_ROOTS, fits.J1_ROOTS)[order]
     out = polynomial((fits.J0_NEAR, fits.J1_NEAR)[order], square / 32 - 1)
     out *= (square - a) - a_rest
@@ -141,12 +151,26 @@ def _airy_below(x: Array) -> Array:
     return out
 
 
+# Ai(x) = Ai(0) f(x^3) + Ai'(0) x g(x^3)
+_AIRY_AT_0, _AIRY_SLOPE = 0.35502805388781723926, -0.25881940379280679840
+
+
+def _airy_small(x: Array) -> Array:
+    cube = x * x * x
+    f, g = (polynomial(table, cube) * cube for table in (fits.AIRY_F, fits.AIRY_G))
+    return _AIRY_AT_0 + (_AIRY_SLOPE * x + (_AIRY_AT_0 * f + _AIRY_SLOPE * x * g))
+
+
 def _airy(x: Array) -> Array:
     x = np.where(np.isinf(x), np.nan, x)  # as in PyTorch
     return _pieces(
         x,
         (x < -6, _airy_below),
-        ((x >= -6) & (x <= 2), lambda x: polynomial(fits.AIRY_NEAR, (x + 2) / 4)),
+        (np.abs(x) < 1, _airy_small),
+        (
+            (x >= -6) & (x <= 2) & (np.abs(x) >= 1),
+            lambda x: polynomial(fits.AIRY_NEAR, (x + 2) / 4),
+        ),
         (x > 2, _airy_above),
     )
 

@@ -369,7 +369,12 @@ def gelu_tanh_backward(g: Array, x: Array) -> Array:
 
 @_blocked
 def silu(x: Array, out: Array | None = None) -> Array:
-    """x * sigmoid(x)."""
+    """x * sigmoid(x); of float64 x / (1 + exp(-x)), which rounds less often."""
+    if x.dtype == np.float64:
+        y = np.negative(x)
+        np.exp(y, out=y)
+        np.add(y, _ONE[x.dtype], out=y)
+        return np.divide(x, y, out=out)
     return np.multiply(sigmoid(x), x, out=out)
 
 

@@ -52,6 +52,29 @@ def double_of_two(function: Any, a: Any, b: Any) -> Array:
     return mapped(lambda x, y: function(wide(x), wide(y)), kind, *given)
 
 
+def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """a b and what its rounding lost (Dekker's product), of float64 below 1e150."""
+    halves = []
+    for x in (a, b):
+        scaled = x * 134217729.0  # 2^27 + 1
+        high = scaled - (scaled - x)
+        halves.append((high, x - high))
+    (a1, a2), (b1, b2) = halves
+    product = a * b
+    return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def over_root(y: Array, lacks: Array, x: Array) -> Array:
+    """(y + lacks) / sqrt(x), with what the roundings of root and quotient lose."""
+    root = np.sqrt(x)
+    square, lost = exact_product(root, root)
+    root_lacks = ((x - square) - lost) / (2 * root)
+    out = y / root
+    product, lost = exact_product(out, root)
+    more = (((y - product) - lost + lacks) - out * root_lacks) / root
+    return out + np.where(np.isfinite(more), more, 0)
+
+
 # ---- the error function ----
 
 
@@ -106,36 +129,9 @@ def erfcx(x: Array) -> Array:
     return in_double(compute, x)
 
 
-def _erfinv64(y: Array) -> Array:
-    """A closed guess, then two steps of Halley's method; a third near 1, where it is worst."""
-    size = np.abs(y)
-    rest = 1 - size  # exact from 0.5 on
-    log = np.log(np.maximum(rest * (1 + size), 1e-300))
-    a = 2 / (math.pi * 0.147) + log / 2
-    x = np.sqrt(np.maximum(np.sqrt(a * a - log / 0.147) - a, 0))
-    far = size > 0.5
-    near = ~far
-    error = np.empty_like(x)
-    for _ in range(2):
-        error[far] = rest[far] - erfc64(x[far])
-        error[near] = erf64(x[near]) - size[near]
-        x -= _halley(error, x)
-    edge = size > 0.99
-    if edge.any():
-        x[edge] -= _halley(rest[edge] - erfc64(x[edge]), x[edge])
-    x[size == 1] = np.inf
-    x[size > 1] = np.nan
-    return np.copysign(x, y)
-
-
-def _halley(error: Array, x: Array) -> Array:
-    step = error * np.exp(x * x) * (math.sqrt(math.pi) / 2)
-    return step / (1 + x * step)
-
-
 def erfinv(x: Array) -> Array:
     """The y with erf(y) = x."""
-    return in_double(_erfinv64, x)
+    return mapped(_C.erfinv, x.dtype, x)
 
 
 def ndtri(x: Array) -> Array:
@@ -143,7 +139,7 @@ def ndtri(x: Array) -> Array:
 
     def compute(p: Array) -> Array:
         # Below one half by erfc alone, which stays accurate where 2 p - 1 would round to -1.
-        out = _erfinv64(2 * p - 1) * math.sqrt(2)
+        out = _C.erfinv(2 * p - 1) * math.sqrt(2)
         small = (p > 0) & (p < 0.02)
         if small.any():
             q = p[small]
@@ -162,14 +158,20 @@ def log_ndtr(x: Array) -> Array:
     """The logarithm of the standard normal distribution function."""
 
     def compute(x: Array) -> Array:
-        t = x / math.sqrt(2)
-        out = np.log1p(-erfc64(t) / 2)
-        low = x < 1
-        if low.any():
-            y = t[low]
-            scaled = _erfc_positive(np.abs(y), scaled=True)
-            below = np.log(scaled / 2) - y * y
-            out[low] = np.where(y < 0, below, np.log(erfc64(-y) / 2))
+        out = np.empty_like(x)
+        near, low, high = (x > -1) & (x < 0.5), x <= -1, x >= 0.5
+        out[near] = np.log1p(_C.erf64(x[near] / math.sqrt(2))) - math.log(2)
+        y = x[low]
+        square, lost = exact_product(y, y)
+        lost[~(square < 1e300)] = 0
+        scaled = _erfc_positive(y / -math.sqrt(2), scaled=True)
+        out[low] = (np.log(scaled / 2) - lost / 2) - square / 2
+        y = x[high]
+        # exp(-y^2 / 2) from y itself: t = y / sqrt(2) is rounded, which would be magnified.
+        square, lost = exact_product(y, y)
+        tail = _erfc_positive(y / math.sqrt(2), scaled=True) * np.exp(-square / 2) / 2
+        out[high] = np.log1p(-np.where(y > 40, 0, tail * (1 - lost / 2)))
+        out[np.isnan(x)] = np.nan
         return out
 
     return in_double(compute, x)
@@ -261,7 +263,10 @@ def bessel_i(order: int, scaled: bool) -> Any:
         large = size > 8
         if large.any():
             y = size[large]
-            out[large] = polynomial(far, 16 / y - 1) / np.sqrt(y)
+            t = 16 / y - 1
+            rest = polynomial(far[1:], t) * t
+            whole = far[0] + rest
+            out[large] = over_root(whole, (far[0] - whole) + rest, y)
         if not scaled:
             # Half the exponent at a time: exp(x) overflows before the product does.
             half = np.exp(size / 2)
