@@ -6,7 +6,7 @@
 // NumPy's, and so steps of chains.  Errors are at most 2.5 units in the last place.  Both sides
 // of choices may be computed, so flags of floating point errors say nothing.
 //
-// erf, erfc and lgamma of float64 are the C library's.
+// erf and erfc of float64 are the C library's.
 #include "host/elementary.h"
 
 #include <bit>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "host/functions.h"
+#include "host/gamma.h"
 #include "host/inverse.h"
 #include "widest.h"
 
@@ -232,14 +233,6 @@ void by_library(char** data, const Py_ssize_t* n, const Py_ssize_t* by, void*) {
     *reinterpret_cast<double*>(data[1] + i * by[1]) =
         Function(*reinterpret_cast<const double*>(data[0] + i * by[0]));
 }
-double log_of_gamma(double x) {
-#if defined(__GLIBC__)
-  int sign;  // a global one would be every thread's
-  return lgamma_r(x, &sign);
-#else
-  return std::lgamma(x);
-#endif
-}
 
 // ---- ufuncs -------------------------------------------------------------------------------------
 
@@ -328,9 +321,8 @@ bool add_elementary(PyObject* module) {
     const struct {
       const char* name;
       Loop loop;
-    } library[] = {{"erf64", by_library<std::erf>},
-                   {"erfc64", by_library<std::erfc>},
-                   {"lgamma64", by_library<log_of_gamma>}};
+    } library[] = {
+        {"erf64", by_library<std::erf>}, {"erfc64", by_library<std::erfc>}, {"lgamma64", lgamma64}};
     for (const auto& each : library) {
       PyObject* ufunc = good ? of_doubles(each.name, each.loop, from_loops) : nullptr;
       good = ufunc && PyModule_AddObjectRef(module, each.name, ufunc) == 0;

@@ -206,7 +206,7 @@ def stirling(x: Array) -> Array:
 
 
 def lgamma64(x: Array) -> Array:
-    """lgamma of a float64 block: the C library's, as `math.lgamma`."""
+    """lgamma of a float64 block, as `math.lgamma`, nearer to exact from -1/2 on."""
     return _C.lgamma64(x)
 
 
