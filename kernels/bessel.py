@@ -216,7 +216,7 @@ def bessel_k(
     if SCALED:
         near = near * exp(a)
     else:
-        far = far * exp(negated(b))
+        far = (far.to(tl.float64) * exp(negated(b.to(tl.float64)))).to(x.dtype)
     return ends(x, tl.where(x <= 2, near, far), float("inf"))
 
 

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from . import recurrences as r
-from .elementary import acos, quotient
+from .elementary import acos, like, quotient
 
 CHEBYSHEV_T, CHEBYSHEV_U = tl.constexpr(tuple(r.CHEBYSHEV_T)), tl.constexpr(tuple(r.CHEBYSHEV_U))
 CHEBYSHEV_V, CHEBYSHEV_W = tl.constexpr(tuple(r.CHEBYSHEV_V)), tl.constexpr(tuple(r.CHEBYSHEV_W))
@@ -28,10 +28,11 @@ def wave(x, n, KIND: tl.constexpr):
 
 
 @triton.jit
-def orthogonal(x, degree, R: tl.constexpr):
+def orthogonal(x, off, degree, R: tl.constexpr):
     """All of a block climb together, until the last has its degree or is NaN.
 
-    R: first_x, first_one, x, kx, one, k, last, klast, divide, wave, is_hermite.
+    off: what x, of Chebyshev's, is off from 1 or -1.  Near them, and of Laguerre's, differences are
+    carried on, which loses less (Reinsch).  R: first_x, first_one, x, kx, one, k, last, klast, divide, wave, is_hermite.
     """
     LIMIT: tl.constexpr = LIMIT_32 if x.dtype == tl.float32 else LIMIT_64
     kind: tl.constexpr = x.dtype
@@ -52,6 +53,11 @@ def orthogonal(x, degree, R: tl.constexpr):
         value = 1 + n.to(x.dtype) * (x * now - 1)
         out = tl.where(at_end, tl.where(n % 2 == 1, x * value, value), out).to(x.dtype)
         climbs = climbs & (waving == 0) & (at_end == 0)
+        side = tl.where(x < 0, like(x, -1.0), 1.0)
+        near = tl.abs(x) > 0.75
+        d = R[0] * off + (R[0] * side + R[1] - side)
+        now = tl.where(near, d + side, now)
+        out = tl.where((n == 1), now, out)
     elif R[10]:
         far = n > LIMIT
         out = tl.where(far, float("nan"), out).to(x.dtype)
@@ -63,6 +69,8 @@ def orthogonal(x, degree, R: tl.constexpr):
         at_end = climbs & (tl.abs(x) == 1)
         out = tl.where(at_end, tl.where(n % 2 == 1, x, 1.0), out).to(x.dtype)
         climbs = climbs & (at_end == 0)
+    if WAVE == "":
+        side, near, d = now, climbs, now - before
     k = tl.full(x.shape, 1, tl.int64)
     climbing = climbs
     while tl.max(climbing.to(tl.int32), 0) > 0:
@@ -78,6 +86,12 @@ def orthogonal(x, degree, R: tl.constexpr):
         following = up * now - back
         if R[8] != 0:
             following = quotient(following, 1 + step)
+        if WAVE != "":
+            d = 2 * off * now + side * d
+            following = tl.where(near, d + side * now, following)
+        elif R[0] < 0:  # Laguerre's
+            d = quotient(step * d - x * now, 1 + step)
+            following = now + d
         before = now
         now = following.to(x.dtype)
         k += 1
@@ -92,60 +106,73 @@ def shift(x):
 
 
 @triton.jit
+def off(x):
+    x = x.to(tl.float64)
+    return tl.where(x < 0, x + 1, x - 1)
+
+
+@triton.jit
+def shifted_off(x):
+    """That of 2 x - 1, which rounds."""
+    x = x.to(tl.float64)
+    return tl.where(x < 0.5, 2 * x, 2 * (x - 1))
+
+
+@triton.jit
 def chebyshev_polynomial_t(x, n):
-    return orthogonal(x, n, CHEBYSHEV_T)
+    return orthogonal(x, off(x), n, CHEBYSHEV_T)
 
 
 @triton.jit
 def chebyshev_polynomial_u(x, n):
-    return orthogonal(x, n, CHEBYSHEV_U)
+    return orthogonal(x, off(x), n, CHEBYSHEV_U)
 
 
 @triton.jit
 def chebyshev_polynomial_v(x, n):
-    return orthogonal(x, n, CHEBYSHEV_V)
+    return orthogonal(x, off(x), n, CHEBYSHEV_V)
 
 
 @triton.jit
 def chebyshev_polynomial_w(x, n):
-    return orthogonal(x, n, CHEBYSHEV_W)
+    return orthogonal(x, off(x), n, CHEBYSHEV_W)
 
 
 @triton.jit
 def shifted_chebyshev_polynomial_t(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_T).to(x.dtype)
+    return orthogonal(shift(x), shifted_off(x), n, CHEBYSHEV_T).to(x.dtype)
 
 
 @triton.jit
 def shifted_chebyshev_polynomial_u(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_U).to(x.dtype)
+    return orthogonal(shift(x), shifted_off(x), n, CHEBYSHEV_U).to(x.dtype)
 
 
 @triton.jit
 def shifted_chebyshev_polynomial_v(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_V).to(x.dtype)
+    return orthogonal(shift(x), shifted_off(x), n, CHEBYSHEV_V).to(x.dtype)
 
 
 @triton.jit
 def shifted_chebyshev_polynomial_w(x, n):
-    return orthogonal(shift(x), n, CHEBYSHEV_W).to(x.dtype)
+    return orthogonal(shift(x), shifted_off(x), n, CHEBYSHEV_W).to(x.dtype)
 
 
 @triton.jit
 def hermite_polynomial_h(x, n):
-    return orthogonal(x, n, HERMITE_H)
+    return orthogonal(x, off(x), n, HERMITE_H)
 
 
 @triton.jit
 def hermite_polynomial_he(x, n):
-    return orthogonal(x, n, HERMITE_HE)
+    return orthogonal(x, off(x), n, HERMITE_HE)
 
 
 @triton.jit
 def laguerre_polynomial_l(x, n):
-    return orthogonal(x, n, LAGUERRE_L)
+    return orthogonal(x, off(x), n, LAGUERRE_L)
 
 
 @triton.jit
 def legendre_polynomial_p(x, n):
-    return orthogonal(x, n, LEGENDRE_P)
+    return orthogonal(x, off(x), n, LEGENDRE_P)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -26,32 +26,67 @@ def _wave(x: Array, n: Array, kind: str) -> Array:
     return np.sin((n + 0.5) * a) / np.sin(a / 2)
 
 
-def _climb(x: Array, n: Array, r: Recurrence) -> Array:
-    """The polynomials of degrees n >= 0, by the recurrence; x is one-dimensional."""
-    out = np.ones_like(x)
+def _steps(x: Array, off: Array, r: Recurrence) -> Generator[Array, int | None]:
+    """p_1, p_2, ... by the recurrence.
+
+    Where p_(k-1) and p_k are near each other, or near opposites, their difference d_k is carried
+    instead of p_(k-1), which loses less (Reinsch): of Laguerre's, and of Chebyshev's near `side`,
+    1 or -1, from which x is `off`.
+    """
+    before = np.ones_like(x)
     now = r.first_x * x + r.first_one
-    out[n >= 1] = now[n >= 1]
+    if r.wave:
+        side = np.where(x < 0, -1.0, 1.0)
+        near = np.abs(x) > 0.75
+        d = r.first_x * off + (r.first_x * side + r.first_one - side)
+        now = np.where(near, d + side, now)
+        while True:
+            keep = yield now
+            if keep is not None:
+                x, off, side, near = x[:keep], off[:keep], side[:keep], near[:keep]
+                d, now, before = d[:keep], now[:keep], before[:keep]
+            d = 2 * off * now + side * d
+            before, now = now, np.where(near, d + side * now, 2 * x * now - before)
+    k = 1
+    d = now - before
+    while True:
+        keep = yield now
+        if keep is not None:
+            x, now, before, d = x[:keep], now[:keep], before[:keep], d[:keep]
+        if r is recurrences.LAGUERRE_L:
+            d = (k * d - x * now) / (1 + k)
+            now = now + d
+        else:
+            up = (r.x + r.kx * k) * x + (r.one + r.k * k)
+            following = up * now - (r.last + r.klast * k) * before
+            if r.divide:
+                following /= 1 + r.divide * k
+            before, now = now, following
+        k += 1
+
+
+def _climb(x: Array, off: Array, n: Array, r: Recurrence) -> Array:
+    """The polynomials of degrees n >= 0, by the recurrence; x is one-dimensional."""
     # By falling degree, so that those that are not done are always the first ones.
     order = np.argsort(-n, kind="stable")
-    x, n, now = x[order], n[order], now[order]
-    before = np.ones_like(x)
-    result = out[order]
-    k, active = 1, int(np.count_nonzero(n > 1))
+    x, off, n = x[order], off[order], n[order]
+    result = np.ones_like(x)
+    steps = _steps(x, off, r)
+    now = next(steps)
+    k = 1
+    result[n == 1] = now[n == 1]
+    active = int(np.count_nonzero(n > 1))
     while active:
-        x, n, now, before = x[:active], n[:active], now[:active], before[:active]
-        up = (r.x + r.kx * k) * x + (r.one + r.k * k)
-        following = up * now - (r.last + r.klast * k) * before
-        if r.divide:
-            following /= 1 + r.divide * k
-        before, now = now, following
+        n = n[:active]
+        now = steps.send(active)
         k += 1
         done = n == k
-        nan = np.isnan(now)
-        if nan.all():
+        if np.isnan(now).all():
             result[:active] = np.nan
             break
         result[:active][done] = now[done]
         active = int(np.count_nonzero(n > k))
+    out = np.empty_like(result)
     out[order] = result
     return out
 
@@ -59,7 +94,10 @@ def _climb(x: Array, n: Array, r: Recurrence) -> Array:
 def _evaluate(x: Array, degree: Array, r: Recurrence, shifted: bool, kind: Any) -> Array:
     n = np.where(np.isfinite(degree), degree, -1.0)
     n = np.trunc(np.clip(n, -1, 2**62)).astype(np.int64)
+    # What x is off from the end of [-1, 1] on its side, exactly if it is near.
+    off = np.where(x < 0, x + 1, x - 1)
     if shifted:
+        off = np.where(x < 0.5, 2 * x, 2 * (x - 1))
         x = 2 * x - 1
     out = np.zeros_like(x)
     climbing = n >= 0
@@ -86,7 +124,7 @@ def _evaluate(x: Array, degree: Array, r: Recurrence, shifted: bool, kind: Any) 
         out[there] = 1
         climbing &= ~there
     if climbing.any():
-        out[climbing] = _climb(x[climbing], n[climbing], r)
+        out[climbing] = _climb(x[climbing], off[climbing], n[climbing], r)
     return out
 
 
