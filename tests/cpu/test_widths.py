@@ -92,7 +92,7 @@ def note(name, *values):
         found[name] = hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest()
 for kind in (torch.float32, torch.float64):
     a, b, r, w, g, t = (v.to(kind) for v in (x, y, rows, wide, weight, taps))
-    for name in "exp expm1 log log1p tanh erf sigmoid sqrt sin".split():
+    for name in "exp expm1 log log1p tanh erf erfinv lgamma sigmoid sqrt sin".split():
         note(f"{name} {kind}", getattr(torch, name)(b))
     for dim in (None, 0, 1, -1):
         for name in "sum mean amax amin prod std logsumexp".split():
@@ -104,7 +104,8 @@ for kind in (torch.float32, torch.float64):
         "softmax": lambda v: F.softmax(v, -1), "log_softmax": lambda v: F.log_softmax(v, -1),
         "layer_norm": lambda v: F.layer_norm(v, v.shape[-1:]), "gelu": F.gelu, "silu": F.silu,
         "rms_norm": lambda v: F.rms_norm(v, v.shape[-1:]), "cumsum": lambda v: v.cumsum(-1),
-        "columns": lambda v: v.cumsum(0), "chain": lambda v: (v * 2 + 1).relu() * v - 0.5,
+        "columns": lambda v: v.cumsum(0), "cumprod": lambda v: v.cumprod(0),
+        "chain": lambda v: (v * 2 + 1).relu() * v - 0.5,
         "normalize": F.normalize, "norm": lambda v: v.norm(dim=-1),
         "lerp": lambda v: v.lerp(-v, 0.3),
     }.items():
