@@ -32,7 +32,8 @@ def orthogonal(x, off, degree, R: tl.constexpr):
     """All of a block climb together, until the last has its degree or is NaN.
 
     off: what x, of Chebyshev's, is off from 1 or -1.  Near them, and of Laguerre's, differences are
-    carried on, which loses less (Reinsch).  R: first_x, first_one, x, kx, one, k, last, klast, divide, wave, is_hermite.
+    carried on, which loses less (Reinsch).
+    R: first_x, first_one, x, kx, one, k, last, klast, divide, wave, is_hermite.
     """
     LIMIT: tl.constexpr = LIMIT_32 if x.dtype == tl.float32 else LIMIT_64
     kind: tl.constexpr = x.dtype
