@@ -294,8 +294,17 @@ def forms_of(function: Any, value: Any = None, result: str | None = None) -> lis
     own = gate is not None and name.rpartition("_")[2] == gate.__name__.rpartition("_")[2]
     if result == "_Any" and own and not name.startswith("_"):
         result = stub_forms.common_result(name, tuples(), is_method) or result
-    parameters = tuple(typed(given, name, skip))
-    return [Form(parameters, result)]
+    forms = [Form(tuple(typed(given, name, skip)), result)]
+    if own and not gate.__module__.endswith(".functional"):  # gates take ATen's keywords, too
+        whole = inspect.signature(lambda self: None) if is_method else inspect.Signature()
+        others = stub_forms.overloads(name, whole, tuples(), is_method)
+        known = set(given.parameters)
+        forms += [
+            form
+            for form in others
+            if form.result == result and {p.name for p in form.parameters} - known
+        ]
+    return stub_forms.merged(forms)
 
 
 @functools.cache
@@ -438,8 +447,9 @@ def public_names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
         if not name.startswith("_") or name in late:
             with contextlib.suppress(AttributeError):
                 yield name, getattr(module, name)
-    for name in ("__version__", "__config__", "__future__"):
-        if hasattr(module, name):
+    operators = (n for n in _names._entries(path) if n.startswith("_") and n not in vars(module))
+    for name in ("__version__", "__config__", "__future__", "_C", *(operators if not path else ())):
+        if hasattr(module, name) and name not in late:
             yield name, getattr(module, name)
 
 

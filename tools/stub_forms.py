@@ -78,9 +78,9 @@ def _text(kind: Type, names: dict[str, str]) -> str:
         inner = _text(element, names)
         if isinstance(element, OptionalType):
             inner = f"{_text(element.getElementType(), names)} | None"
-        return f"tuple[{inner}, ...]" if names is RESULTS else f"_Sequence[{inner}]"
+        return f"_b.tuple[{inner}, ...]" if names is RESULTS else f"_Sequence[{inner}]"
     if isinstance(kind, TupleType):
-        return f"tuple[{', '.join(_text(part, names) for part in kind.elements())}]"
+        return f"_b.tuple[{', '.join(_text(part, names) for part in kind.elements())}]"
     return names.get("Tensor" if isinstance(kind, TensorType) else kind.str(), "_Any")
 
 
