@@ -188,7 +188,7 @@ def result_of(schema: FunctionSchema, tuples: dict[str, str], is_method: bool) -
         name = schema.name.rpartition("::")[2]
         fields = [r.name for r in returns]
         return tuples.get(
-            name if all(fields) else "", f"tuple[{', '.join(_result(r.type) for r in returns)}]"
+            name if all(fields) else "", f"_b.tuple[{', '.join(_result(r.type) for r in returns)}]"
         )
     return _result(returns[0].type)
 
