@@ -414,7 +414,9 @@ def _come_late(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-if not TYPE_CHECKING:  # to checkers every name would be one
+if TYPE_CHECKING:
+    BuildExtension: Any  # of setuptools' class, which is imported when it is asked for
+else:  # to checkers every name would be one
     __getattr__ = _come_late
 
 
