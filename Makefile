@@ -13,7 +13,7 @@ NATIVE  := CMakeLists.txt pyproject.toml $(shell find src -type f \( -name '*.cp
 MODULES := $(shell find tritorch kernels examples \( -name '*.py' -o -name '*.pyi' \) | LC_ALL=C sort)
 CPP     := $(shell find src tests/cpp bench/cpp \( -name '*.cpp' -o -name '*.h' \) 2>/dev/null)
 
-.PHONY: help demo judge-accuracy test test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
+.PHONY: help demo judge-accuracy judge-types test test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -55,6 +55,10 @@ judge-accuracy: $(VENV)/.package  ## errors of functions and reductions beside P
 
 judge-interrupts: $(VENV)/.package  ## interrupts training loops at every place a Ctrl-C can arrive
 	$(BIN)/python tools/judge_interrupts.py --most 2500 --cold 200 --timed 200
+
+judge-types: $(VENV)/.dev-tools  ## mypy, pyright and jedi on the examples and on planted mistakes
+	$(PIP) install pyright jedi
+	$(BIN)/python tools/judge_types.py
 
 cpp-test: build/cpp/.built  ## the C++ tests
 	$(call run-cpp,build/cpp,)

@@ -124,8 +124,10 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     start = rng.standard_normal((options.points, 2), np.float32)
     sample = noise.remove(average, torch.from_numpy(start).to(options.device), rng).cpu().numpy()
     axes = picture.Axes((-2.5, 2.5), (-2.5, 2.5), size=(640, 640), title="data pale, sample blue")
-    axes.points(*spirals(rng, options.points).T, picture.PALE, radius=1.2)
-    axes.points(*sample.T, picture.STRONG, radius=1.2)
+    x, y = spirals(rng, options.points).T
+    axes.points(x, y, picture.PALE, radius=1.2)
+    x, y = sample.T
+    axes.points(x, y, picture.STRONG, radius=1.2)
     picture.write_png(options.out / "sample.png", axes.image)
     print(f"{options.points} points: {options.out / 'sample.png'}")
     return run.losses

@@ -72,7 +72,9 @@ def play(
 ) -> tuple[Any, Any, Any]:
     """States, actions and whether each episode was still going: (time, count, ...)."""
     world = CartPoles(rng, count)
-    states, actions, going = [], [], []
+    states: list[np.ndarray] = []
+    actions: list[np.ndarray] = []
+    going: list[np.ndarray] = []
     while world.alive.any() and len(states) < longest:
         seen = world.state.astype(np.float32)
         logits = model(torch.from_numpy(seen).to(device)).float().cpu().numpy()

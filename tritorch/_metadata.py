@@ -15,6 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tritorch import _stub_package
+
 # The PyTorch whose API this is: what programs mean that look at torch.__version__.
 VERSION = "2.13.0"
 API = f"{VERSION}+tritorch"
@@ -49,7 +51,7 @@ def _command() -> Path:
 
 
 def write() -> Path:
-    """pip takes torch for installed in this environment."""
+    """pip takes torch for installed in this environment, and type checkers find its stubs."""
     try:
         there = metadata.distribution("torch")
     except metadata.PackageNotFoundError:
@@ -63,6 +65,7 @@ def write() -> Path:
     folder.mkdir(exist_ok=True)
     for name, text in _FILES.items():
         (folder / name).write_text(text)
+    stubs = _stub_package.write(folder.parent)
     command = _command()
     command.write_text(
         f"#!{sys.executable}\nimport sys\nfrom tritorch.distributed.run import torchrun\n"
@@ -70,6 +73,7 @@ def write() -> Path:
     )
     command.chmod(0o755)
     recorded = [f"{folder.name}/{name},,\n" for name in (*_FILES, "RECORD")]
+    recorded += [f"{file.relative_to(folder.parent)},,\n" for file in stubs]
     recorded.append(f"{os.path.relpath(command, folder.parent)},,\n")
     (folder / "RECORD").write_text("".join(recorded))
     return folder
@@ -81,6 +85,7 @@ def remove() -> bool:
     if not folder.exists():
         return False
     _command().unlink(missing_ok=True)
+    _stub_package.remove(folder.parent)
     for each in folder.iterdir():
         each.unlink()
     folder.rmdir()
@@ -92,8 +97,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tritorch stand-in",
         description=f"Tells pip that torch {API} is installed in this environment, so that "
-        "packages that ask for torch install without it, and puts torchrun beside pip. `pip "
-        "uninstall torch` takes it back, too.",
+        "packages that ask for torch install without it, puts torchrun beside pip, and torch's "
+        "types where checkers look. `pip uninstall torch` takes it back, too.",
     )
     parser.add_argument("--remove", action="store_true", help="take it back")
     options = parser.parse_args(arguments)

@@ -445,7 +445,7 @@ def _rebuild_wrapper_subclass(
     cls: type, dtype: Any, size: Any, stride: Any, storage_offset: int, layout: Any, device: Any,
     requires_grad: bool,
 ) -> Tensor:  # fmt: skip
-    make: Any = Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+    make: Any = Tensor._make_wrapper_subclass
     return make(cls, size, strides=stride, dtype=dtype, storage_offset=storage_offset,
                 layout=layout, device=device, requires_grad=requires_grad)  # fmt: skip
 

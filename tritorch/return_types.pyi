@@ -1,235 +1,392 @@
 """Written by tools/make_stubs.py."""
+
 # ruff: noqa
 # fmt: off
-
+# mypy: disable-error-code="overload-overlap,override,misc,assignment"
 import builtins as _b
 from collections.abc import Callable as _Callable, Sequence as _Sequence
-from typing import Any as _Any
-
+from typing import (Any as _Any, Literal as _Literal, NoReturn as _NoReturn, Self as _Self, SupportsIndex as _SupportsIndex, overload as _overload)
+import numpy as _numpy
+from tritorch.core.tensor import Tensor as _Tensor
 from tritorch.core.device import device as _device
 from tritorch.core.dtype import dtype as _dtype
+from tritorch.core.layout import layout as _layout
+from tritorch.core.layout import memory_format as _memory_format
 from tritorch.core.generator import Generator as _Generator
-from tritorch.core.tensor import Tensor as _Tensor
+from tritorch.core.size import Size as _Size
+from tritorch.core.symbolic import SymInt as _SymInt
+from tritorch.core.tensor_methods import _Device as _Device, _Dtype as _Dtype, _Int as _Int, _Number as _Number, _Index as _Index
 
 
-Any: _Any
+
+from tritorch.cuda import Any as Any
 RETURN_TYPES: _Any
 all_return_types: _Any
-class aminmax(_b.tuple):
-    min: _Any
-    max: _Any
-class aminmax_out(_b.tuple):
-    min: _Any
-    max: _Any
-class cummax(_b.tuple):
-    values: _Any
-    indices: _Any
-class cummax_out(_b.tuple):
-    values: _Any
-    indices: _Any
-class cummin(_b.tuple):
-    values: _Any
-    indices: _Any
-class cummin_out(_b.tuple):
-    values: _Any
-    indices: _Any
-class frexp(_b.tuple):
-    mantissa: _Any
-    exponent: _Any
-class frexp_out(_b.tuple):
-    mantissa: _Any
-    exponent: _Any
-class geqrf(_b.tuple):
-    a: _Any
-    tau: _Any
-class geqrf_out(_b.tuple):
-    a: _Any
-    tau: _Any
-class histogram(_b.tuple):
-    hist: _Any
-    bin_edges: _Any
-class histogram_out(_b.tuple):
-    hist: _Any
-    bin_edges: _Any
-class histogramdd(_b.tuple):
-    hist: _Any
-    bin_edges: _Any
-class kthvalue(_b.tuple):
-    values: _Any
-    indices: _Any
-class kthvalue_out(_b.tuple):
-    values: _Any
-    indices: _Any
-class linalg_cholesky_ex(_b.tuple):
-    L: _Any
-    info: _Any
-class linalg_cholesky_ex_out(_b.tuple):
-    L: _Any
-    info: _Any
-class linalg_eig(_b.tuple):
-    eigenvalues: _Any
-    eigenvectors: _Any
-class linalg_eig_out(_b.tuple):
-    eigenvalues: _Any
-    eigenvectors: _Any
-class linalg_eigh(_b.tuple):
-    eigenvalues: _Any
-    eigenvectors: _Any
-class linalg_eigh_out(_b.tuple):
-    eigenvalues: _Any
-    eigenvectors: _Any
-class linalg_inv_ex(_b.tuple):
-    inverse: _Any
-    info: _Any
-class linalg_inv_ex_out(_b.tuple):
-    inverse: _Any
-    info: _Any
-class linalg_ldl_factor(_b.tuple):
-    LD: _Any
-    pivots: _Any
-class linalg_ldl_factor_ex(_b.tuple):
-    LD: _Any
-    pivots: _Any
-    info: _Any
-class linalg_ldl_factor_ex_out(_b.tuple):
-    LD: _Any
-    pivots: _Any
-    info: _Any
-class linalg_ldl_factor_out(_b.tuple):
-    LD: _Any
-    pivots: _Any
-class linalg_lstsq(_b.tuple):
-    solution: _Any
-    residuals: _Any
-    rank: _Any
-    singular_values: _Any
-class linalg_lstsq_out(_b.tuple):
-    solution: _Any
-    residuals: _Any
-    rank: _Any
-    singular_values: _Any
-class linalg_lu(_b.tuple):
-    P: _Any
-    L: _Any
-    U: _Any
-class linalg_lu_factor(_b.tuple):
-    LU: _Any
-    pivots: _Any
-class linalg_lu_factor_ex(_b.tuple):
-    LU: _Any
-    pivots: _Any
-    info: _Any
-class linalg_lu_factor_ex_out(_b.tuple):
-    LU: _Any
-    pivots: _Any
-    info: _Any
-class linalg_lu_factor_out(_b.tuple):
-    LU: _Any
-    pivots: _Any
-class linalg_lu_out(_b.tuple):
-    P: _Any
-    L: _Any
-    U: _Any
-class linalg_qr(_b.tuple):
-    Q: _Any
-    R: _Any
-class linalg_qr_out(_b.tuple):
-    Q: _Any
-    R: _Any
-class linalg_slogdet(_b.tuple):
-    sign: _Any
-    logabsdet: _Any
-class linalg_slogdet_out(_b.tuple):
-    sign: _Any
-    logabsdet: _Any
-class linalg_solve_ex(_b.tuple):
-    result: _Any
-    info: _Any
-class linalg_solve_ex_out(_b.tuple):
-    result: _Any
-    info: _Any
-class linalg_svd(_b.tuple):
-    U: _Any
-    S: _Any
-    Vh: _Any
-class linalg_svd_out(_b.tuple):
-    U: _Any
-    S: _Any
-    Vh: _Any
-class lu_unpack(_b.tuple):
-    P: _Any
-    L: _Any
-    U: _Any
-class lu_unpack_out(_b.tuple):
-    P: _Any
-    L: _Any
-    U: _Any
-class max(_b.tuple):
-    values: _Any
-    indices: _Any
-class max_out(_b.tuple):
-    values: _Any
-    indices: _Any
-class median(_b.tuple):
-    values: _Any
-    indices: _Any
-class median_out(_b.tuple):
-    values: _Any
-    indices: _Any
-class min(_b.tuple):
-    values: _Any
-    indices: _Any
-class min_out(_b.tuple):
-    values: _Any
-    indices: _Any
-class mode(_b.tuple):
-    values: _Any
-    indices: _Any
-class mode_out(_b.tuple):
-    values: _Any
-    indices: _Any
-class nanmedian(_b.tuple):
-    values: _Any
-    indices: _Any
-class nanmedian_out(_b.tuple):
-    values: _Any
-    indices: _Any
-class qr(_b.tuple):
-    Q: _Any
-    R: _Any
-class qr_out(_b.tuple):
-    Q: _Any
-    R: _Any
-class slogdet(_b.tuple):
-    sign: _Any
-    logabsdet: _Any
-class slogdet_out(_b.tuple):
-    sign: _Any
-    logabsdet: _Any
-class sort(_b.tuple):
-    values: _Any
-    indices: _Any
-class sort_out(_b.tuple):
-    values: _Any
-    indices: _Any
-class svd(_b.tuple):
-    U: _Any
-    S: _Any
-    V: _Any
-class svd_out(_b.tuple):
-    U: _Any
-    S: _Any
-    V: _Any
-class topk(_b.tuple):
-    values: _Any
-    indices: _Any
-class topk_out(_b.tuple):
-    values: _Any
-    indices: _Any
-class triangular_solve(_b.tuple):
-    solution: _Any
-    cloned_coefficient: _Any
-class triangular_solve_out(_b.tuple):
-    solution: _Any
-    cloned_coefficient: _Any
+class aminmax(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def min(self) -> _Tensor: ...
+    @property
+    def max(self) -> _Tensor: ...
+class aminmax_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def min(self) -> _Tensor: ...
+    @property
+    def max(self) -> _Tensor: ...
+class cummax(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class cummax_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class cummin(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class cummin_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class frexp(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def mantissa(self) -> _Tensor: ...
+    @property
+    def exponent(self) -> _Tensor: ...
+class frexp_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def mantissa(self) -> _Tensor: ...
+    @property
+    def exponent(self) -> _Tensor: ...
+class geqrf(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def a(self) -> _Tensor: ...
+    @property
+    def tau(self) -> _Tensor: ...
+class geqrf_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def a(self) -> _Tensor: ...
+    @property
+    def tau(self) -> _Tensor: ...
+class histogram(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def hist(self) -> _Tensor: ...
+    @property
+    def bin_edges(self) -> _Tensor: ...
+class histogram_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def hist(self) -> _Tensor: ...
+    @property
+    def bin_edges(self) -> _Tensor: ...
+class histogramdd(_b.tuple[_Tensor, _b.tuple[_Tensor, ...]]):
+    @property
+    def hist(self) -> _Tensor: ...
+    @property
+    def bin_edges(self) -> _b.tuple[_Tensor, ...]: ...
+class kthvalue(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class kthvalue_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class linalg_cholesky_ex(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def L(self) -> _Tensor: ...
+    @property
+    def info(self) -> _Tensor: ...
+class linalg_cholesky_ex_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def L(self) -> _Tensor: ...
+    @property
+    def info(self) -> _Tensor: ...
+class linalg_eig(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def eigenvalues(self) -> _Tensor: ...
+    @property
+    def eigenvectors(self) -> _Tensor: ...
+class linalg_eig_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def eigenvalues(self) -> _Tensor: ...
+    @property
+    def eigenvectors(self) -> _Tensor: ...
+class linalg_eigh(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def eigenvalues(self) -> _Tensor: ...
+    @property
+    def eigenvectors(self) -> _Tensor: ...
+class linalg_eigh_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def eigenvalues(self) -> _Tensor: ...
+    @property
+    def eigenvectors(self) -> _Tensor: ...
+class linalg_inv_ex(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def inverse(self) -> _Tensor: ...
+    @property
+    def info(self) -> _Tensor: ...
+class linalg_inv_ex_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def inverse(self) -> _Tensor: ...
+    @property
+    def info(self) -> _Tensor: ...
+class linalg_ldl_factor(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def LD(self) -> _Tensor: ...
+    @property
+    def pivots(self) -> _Tensor: ...
+class linalg_ldl_factor_ex(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def LD(self) -> _Tensor: ...
+    @property
+    def pivots(self) -> _Tensor: ...
+    @property
+    def info(self) -> _Tensor: ...
+class linalg_ldl_factor_ex_out(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def LD(self) -> _Tensor: ...
+    @property
+    def pivots(self) -> _Tensor: ...
+    @property
+    def info(self) -> _Tensor: ...
+class linalg_ldl_factor_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def LD(self) -> _Tensor: ...
+    @property
+    def pivots(self) -> _Tensor: ...
+class linalg_lstsq(_b.tuple[_Tensor, _Tensor, _Tensor, _Tensor]):
+    @property
+    def solution(self) -> _Tensor: ...
+    @property
+    def residuals(self) -> _Tensor: ...
+    @property
+    def rank(self) -> _Tensor: ...
+    @property
+    def singular_values(self) -> _Tensor: ...
+class linalg_lstsq_out(_b.tuple[_Tensor, _Tensor, _Tensor, _Tensor]):
+    @property
+    def solution(self) -> _Tensor: ...
+    @property
+    def residuals(self) -> _Tensor: ...
+    @property
+    def rank(self) -> _Tensor: ...
+    @property
+    def singular_values(self) -> _Tensor: ...
+class linalg_lu(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def P(self) -> _Tensor: ...
+    @property
+    def L(self) -> _Tensor: ...
+    @property
+    def U(self) -> _Tensor: ...
+class linalg_lu_factor(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def LU(self) -> _Tensor: ...
+    @property
+    def pivots(self) -> _Tensor: ...
+class linalg_lu_factor_ex(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def LU(self) -> _Tensor: ...
+    @property
+    def pivots(self) -> _Tensor: ...
+    @property
+    def info(self) -> _Tensor: ...
+class linalg_lu_factor_ex_out(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def LU(self) -> _Tensor: ...
+    @property
+    def pivots(self) -> _Tensor: ...
+    @property
+    def info(self) -> _Tensor: ...
+class linalg_lu_factor_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def LU(self) -> _Tensor: ...
+    @property
+    def pivots(self) -> _Tensor: ...
+class linalg_lu_out(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def P(self) -> _Tensor: ...
+    @property
+    def L(self) -> _Tensor: ...
+    @property
+    def U(self) -> _Tensor: ...
+class linalg_qr(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def Q(self) -> _Tensor: ...
+    @property
+    def R(self) -> _Tensor: ...
+class linalg_qr_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def Q(self) -> _Tensor: ...
+    @property
+    def R(self) -> _Tensor: ...
+class linalg_slogdet(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def sign(self) -> _Tensor: ...
+    @property
+    def logabsdet(self) -> _Tensor: ...
+class linalg_slogdet_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def sign(self) -> _Tensor: ...
+    @property
+    def logabsdet(self) -> _Tensor: ...
+class linalg_solve_ex(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def result(self) -> _Tensor: ...
+    @property
+    def info(self) -> _Tensor: ...
+class linalg_solve_ex_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def result(self) -> _Tensor: ...
+    @property
+    def info(self) -> _Tensor: ...
+class linalg_svd(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def U(self) -> _Tensor: ...
+    @property
+    def S(self) -> _Tensor: ...
+    @property
+    def Vh(self) -> _Tensor: ...
+class linalg_svd_out(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def U(self) -> _Tensor: ...
+    @property
+    def S(self) -> _Tensor: ...
+    @property
+    def Vh(self) -> _Tensor: ...
+class lu_unpack(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def P(self) -> _Tensor: ...
+    @property
+    def L(self) -> _Tensor: ...
+    @property
+    def U(self) -> _Tensor: ...
+class lu_unpack_out(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def P(self) -> _Tensor: ...
+    @property
+    def L(self) -> _Tensor: ...
+    @property
+    def U(self) -> _Tensor: ...
+class max(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class max_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class median(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class median_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class min(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class min_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class mode(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class mode_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class nanmedian(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class nanmedian_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class qr(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def Q(self) -> _Tensor: ...
+    @property
+    def R(self) -> _Tensor: ...
+class qr_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def Q(self) -> _Tensor: ...
+    @property
+    def R(self) -> _Tensor: ...
+class slogdet(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def sign(self) -> _Tensor: ...
+    @property
+    def logabsdet(self) -> _Tensor: ...
+class slogdet_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def sign(self) -> _Tensor: ...
+    @property
+    def logabsdet(self) -> _Tensor: ...
+class sort(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class sort_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class svd(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def U(self) -> _Tensor: ...
+    @property
+    def S(self) -> _Tensor: ...
+    @property
+    def V(self) -> _Tensor: ...
+class svd_out(_b.tuple[_Tensor, _Tensor, _Tensor]):
+    @property
+    def U(self) -> _Tensor: ...
+    @property
+    def S(self) -> _Tensor: ...
+    @property
+    def V(self) -> _Tensor: ...
+class topk(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class topk_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def values(self) -> _Tensor: ...
+    @property
+    def indices(self) -> _Tensor: ...
+class triangular_solve(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def solution(self) -> _Tensor: ...
+    @property
+    def cloned_coefficient(self) -> _Tensor: ...
+class triangular_solve_out(_b.tuple[_Tensor, _Tensor]):
+    @property
+    def solution(self) -> _Tensor: ...
+    @property
+    def cloned_coefficient(self) -> _Tensor: ...
 __all__ = ['all_return_types', 'aminmax', 'aminmax_out', 'cummax', 'cummax_out', 'cummin', 'cummin_out', 'frexp', 'frexp_out', 'geqrf', 'geqrf_out', 'histogram', 'histogram_out', 'histogramdd', 'kthvalue', 'kthvalue_out', 'linalg_cholesky_ex', 'linalg_cholesky_ex_out', 'linalg_eig', 'linalg_eig_out', 'linalg_eigh', 'linalg_eigh_out', 'linalg_inv_ex', 'linalg_inv_ex_out', 'linalg_ldl_factor', 'linalg_ldl_factor_ex', 'linalg_ldl_factor_ex_out', 'linalg_ldl_factor_out', 'linalg_lstsq', 'linalg_lstsq_out', 'linalg_lu', 'linalg_lu_factor', 'linalg_lu_factor_ex', 'linalg_lu_factor_ex_out', 'linalg_lu_factor_out', 'linalg_lu_out', 'linalg_qr', 'linalg_qr_out', 'linalg_slogdet', 'linalg_slogdet_out', 'linalg_solve_ex', 'linalg_solve_ex_out', 'linalg_svd', 'linalg_svd_out', 'lu_unpack', 'lu_unpack_out', 'max', 'max_out', 'median', 'median_out', 'min', 'min_out', 'mode', 'mode_out', 'nanmedian', 'nanmedian_out', 'qr', 'qr_out', 'slogdet', 'slogdet_out', 'sort', 'sort_out', 'svd', 'svd_out', 'topk', 'topk_out', 'triangular_solve', 'triangular_solve_out']

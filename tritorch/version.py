@@ -1,5 +1,7 @@
 """The version, in one place: packaging reads it from here."""
 
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
 
 # As in torch.version, which names the libraries that PyTorch was compiled with.
@@ -7,9 +9,11 @@ debug = False
 hip: str | None = None
 rocm: str | None = None
 xpu: str | None = None
+cuda: str | None  # these two when they are asked for
+git_version: str
 
 
-def __getattr__(name: str) -> object:
+def _come_late(name: str) -> object:
     if name == "cuda":  # the driver's, or None without one: tritorch is compiled without CUDA
         from tritorch import _C
 
@@ -20,3 +24,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(_C, "commit", "")
     raise AttributeError(f"module 'tritorch.version' has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # to checkers every name would be one
+    __getattr__ = _come_late

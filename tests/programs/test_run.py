@@ -196,7 +196,10 @@ def test_pip_is_told(tmp_path):
     assert "wrote" in told()
     found = importlib.metadata.Distribution.at(tmp_path / "torch-9.dist-info")
     assert found.metadata["Name"] == "torch" and found.version == "2.13.0+tritorch"
-    assert {str(f) for f in found.files} == {
+    stubs = {str(f) for f in found.files if f.parts[0] == "torch-stubs"}
+    assert {"torch-stubs/__init__.pyi", "torch-stubs/utils/data/__init__.pyi"} < stubs
+    assert all((tmp_path / stub).exists() for stub in stubs)
+    assert {str(f) for f in found.files} - stubs == {
         "torchrun",
         *(f"torch-9.dist-info/{n}" for n in ("METADATA", "INSTALLER", "RECORD")),
     }

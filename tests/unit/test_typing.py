@@ -1,6 +1,8 @@
 """Type checkers see every public name, also those that only exist at run time."""
 
+import ast
 import importlib
+import inspect
 import os
 import pathlib
 import subprocess
@@ -10,6 +12,7 @@ import types
 import pytest
 
 import tritorch
+from tritorch import _stub_package
 
 HERE = pathlib.Path(tritorch.__file__).parent
 MAKE_STUBS = pathlib.Path(__file__).parents[2] / "tools" / "make_stubs.py"
@@ -56,6 +59,10 @@ torch.linalg.no_such_name
 F.no_such_name
 nn.NoSuch
 torch.sin("text")
+x.summ()
+x.sum(dims=1)
+x.to("cpu").nope
+torch.optim.Adam(net.parameters(), learning_rate=1e-3)
 number: int = torch.sin(x)
 """
 
@@ -103,6 +110,69 @@ def public(path):
         found = getattr(module, name, None)
         if found is not None and not isinstance(found, types.ModuleType):
             yield f"{module.__name__}.{name}"
+
+
+def test_every_public_name_is_public_to_type_checkers():
+    """PEP 561: what a module imports is its own only if it says so. Read from the files alone."""
+    hidden = [
+        name
+        for path in ["", *MODULES.split()]
+        for name in public(path)
+        if name.rpartition(".")[2] not in _stub_package.exported(path)
+    ]
+    assert not hidden
+
+
+@pytest.mark.parametrize("name", ["utils.data", "nn.functional", "nn.utils.rnn", "optim.optimizer"])
+def test_modules_are_public_attributes_of_packages(name):
+    above, _, leaf = name.rpartition(".")
+    assert leaf in _stub_package.exported(above)
+
+
+def members(file, name):
+    """The names in a class's body, in a file or stub; nothing if it takes any name."""
+    body = next(
+        node.body
+        for node in ast.parse(pathlib.Path(file).read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name == name
+    )
+    for node in _stub_package._statements(body):
+        if isinstance(node, ast.FunctionDef):
+            assert node.name != "__getattr__"
+            yield node.name
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        yield from (n.id for t in targets if t for n in ast.walk(t) if isinstance(n, ast.Name))
+
+
+def test_tensor_is_typed_whole():
+    file = pathlib.Path(inspect.getfile(vars(tritorch.Tensor)["device"].fget))
+    typed = {*members(file, "Tensor"), *members(HERE / "_C.pyi", "TensorBase")}
+    typed |= {*members(file.with_name(f"{file.stem}_methods.pyi"), "TensorMethods")}
+    code = """if True:
+        import tritorch
+        from tritorch._C import Gate
+        print(*(name for name in dir(tritorch.Tensor) if not name.startswith("_")))
+        print(*(name for name, value in vars(tritorch.Tensor).items() if isinstance(value, Gate)))
+    """  # elsewhere, since modules that other tests import add to the class
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    public, special = (set(line.split()) for line in ran.stdout.splitlines())
+    assert len(public) > 600 and public | special <= typed
+
+
+def test_imports_of_the_stub_package_are_there():
+    """Each name that a module of torch-stubs imports is one that type checkers find."""
+    texts = _stub_package.modules()
+    assert {"__init__.pyi", "nn/modules/batchnorm.pyi", "optim/optimizer.pyi"} < texts.keys()
+    modules = {file.removesuffix(".pyi").removesuffix("__init__").strip("/") for file in texts}
+    for file, text in texts.items():
+        for node in ast.parse(text).body:
+            package, _, path = node.module.partition(".")
+            names = {alias.name for alias in node.names}
+            if package == "torch":
+                names = {f"{path}.{name}".lstrip(".").replace(".", "/") for name in names}
+                assert names <= modules, file
+            else:
+                assert names <= _stub_package.exported(path), file
 
 
 def test_mypy_sees_what_is_public_and_refuses_what_is_not(tmp_path):

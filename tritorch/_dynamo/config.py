@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tritorch.utils._config_module import install_config_module
 
 if TYPE_CHECKING:
+    patch: Any
 
     def __getattr__(name: str) -> Any: ...
 

@@ -86,8 +86,8 @@ def _check_fake_real_tensors(
         if x != y:
             raise MetadataMismatchError(f"{what} {x} and {y} are not equal!")
     if strides and real_out.numel() > 0:
-        for i, (n, x, y) in enumerate(zip(a, real_out.stride(), fake_out.stride())):
-            if n > 1 and _known(x, y):
+        for i, (n, own, other) in enumerate(zip(a, real_out.stride(), fake_out.stride())):
+            if n > 1 and _known(own, other):
                 raise MetadataMismatchError(
                     f"Stride mismatch! Strides are {real_out.stride()} and {fake_out.stride()} "
                     f"(mismatched at {i})!"

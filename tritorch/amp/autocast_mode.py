@@ -10,7 +10,7 @@ from typing import Any
 from tritorch.amp import policies
 from tritorch.amp.state import (
     get_autocast_dtype,
-    is_autocast_available,
+    is_autocast_available as is_autocast_available,
     is_autocast_cache_enabled,
     is_autocast_enabled,
     state_changes,

@@ -201,7 +201,7 @@ class GradScaler:
         scale = self._known_scale("step")
         if mine["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
-            held = scale * getattr(optimizer, "grad_scale", 1)
+            held: Any = scale * getattr(optimizer, "grad_scale", 1)
         else:
             held = getattr(optimizer, "grad_scale", None)
         infinite = self._total(mine["found_inf_per_device"].values())
@@ -287,7 +287,7 @@ class GradScaler:
         if not self._enabled:
             return 0
         tracker = self._growth_tracker
-        return self._init_growth_tracker if tracker is None else tracker.item()
+        return self._init_growth_tracker if tracker is None else int(tracker.item())
 
     def is_enabled(self) -> bool:
         """Whether it does anything."""

@@ -5,36 +5,55 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
 from tritorch.autograd import (
     anomaly,
     engine,
-    forward_ad,
-    functional,
-    grad_mode,
-    graph,
+    forward_ad as forward_ad,
+    functional as functional,
+    grad_mode as grad_mode,
+    graph as graph,
     nodes,
     passes,
 )
-from tritorch.autograd.anomaly import detect_anomaly, set_detect_anomaly
+from tritorch.autograd.anomaly import (
+    detect_anomaly as detect_anomaly,
+    set_detect_anomaly as set_detect_anomaly,
+)
 from tritorch.autograd.edges import GradientEdge, get_gradient_edge
-from tritorch.autograd.function import Function, NestedIOFunction, once_differentiable
+from tritorch.autograd.function import (
+    Function as Function,
+    NestedIOFunction as NestedIOFunction,
+    once_differentiable,
+)
 from tritorch.autograd.grad_mode import (
     _force_original_view_tracking,
     _unsafe_preserve_version_counter,
-    enable_grad,
-    enforce_grad_layout_policy,
-    inference_mode,
-    is_multithreading_enabled,
-    is_view_replay_enabled,
-    no_grad,
-    set_grad_enabled,
-    set_multithreading_enabled,
+    enable_grad as enable_grad,
+    enforce_grad_layout_policy as enforce_grad_layout_policy,
+    inference_mode as inference_mode,
+    is_multithreading_enabled as is_multithreading_enabled,
+    is_view_replay_enabled as is_view_replay_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+    set_multithreading_enabled as set_multithreading_enabled,
 )
-from tritorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from tritorch.autograd.gradcheck import (
+    GradcheckError,
+    gradcheck as gradcheck,
+    gradgradcheck as gradgradcheck,
+)
 from tritorch.core.tensor import Tensor, settling
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.autograd import (
+        function as function,
+        profiler as profiler,
+        profiler_util as profiler_util,
+    )
+
 
 is_grad_enabled = grad_mode.is_grad_enabled
 
@@ -273,7 +292,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
     self._grad = value
 
 
-def _get_grad(self: Tensor) -> Any:
+def _get_grad(self: Tensor) -> Tensor | None:
     if self._grad is None and not self._leaf and not self._retains_grad and self._node is not None:
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
@@ -286,7 +305,7 @@ def _get_grad(self: Tensor) -> Any:
     return self._grad
 
 
-def _get_grad_fn(self: Tensor) -> Any:
+def _get_grad_fn(self: Tensor) -> nodes.Node | None:
     node = self._node
     return node if node is None or node._settled else nodes.shown(node)
 
@@ -346,22 +365,35 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> nodes.Removab
     return nodes.leaf_hooks(self).accumulated.add(hook)
 
 
+def _get_requires_grad(self: Tensor) -> bool:
+    return self._requires_grad
+
+
+def _set_requires_grad(self: Tensor, value: Any) -> None:
+    requires_grad_(self, bool(value))
+
+
+def _is_leaf(self: Tensor) -> bool:
+    return self._node is None
+
+
+def _does_retain_grad(self: Tensor) -> bool:
+    return self._retains_grad
+
+
 def _attach() -> None:
     cls: Any = Tensor
     cls.backward = _backward
     cls.requires_grad_ = requires_grad_
-    cls.requires_grad = property(
-        lambda self: self._requires_grad,
-        lambda self, value: (requires_grad_(self, bool(value)), None)[1],
-    )
+    cls.requires_grad = property(_get_requires_grad, _set_requires_grad)
     cls.grad = property(_get_grad, _set_grad, lambda self: _set_grad(self, None))
     cls.grad_fn = property(_get_grad_fn)
     cls._backward_hooks = property(_get_backward_hooks, _set_backward_hooks)
     cls._post_accumulate_grad_hooks = property(_get_accumulated_hooks)
     cls._grad_fn = property(_get_grad_fn)
-    cls.is_leaf = property(lambda self: self._node is None)
+    cls.is_leaf = property(_is_leaf)
     cls.retain_grad = retain_grad
-    cls.retains_grad = property(lambda self: self._retains_grad)
+    cls.retains_grad = property(_does_retain_grad)
     cls.register_hook = register_hook
     cls.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook
 
@@ -397,10 +429,14 @@ Variable.__module__ = "tritorch.autograd.variable"
 variable.Variable = Variable  # type: ignore[attr-defined]
 
 
-def __getattr__(name: str) -> object:
+def _come_late(name: str) -> object:
     """Modules that are imported when they are first asked for."""
     if name in ("profiler", "profiler_util"):
         return importlib.import_module(f"tritorch.autograd.{name}")
     if name in ("_record_function_with_args_enter", "_record_function_with_args_exit"):
         return getattr(importlib.import_module("tritorch.autograd.profiler"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # to checkers every name would be one
+    __getattr__ = _come_late

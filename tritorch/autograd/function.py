@@ -7,7 +7,7 @@ import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tritorch import _C
 from tritorch.autograd import passes, saved as saving, streams
@@ -226,28 +226,41 @@ class _SingleLevelFunction(_FunctionBase, FunctionCtx, _HookMixin, metaclass=Fun
             "You must implement the forward function for custom autograd.Function."
         )
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Fills ctx, when forward does not take it."""
-        raise NotImplementedError("setup_context is not implemented.")
+    if TYPE_CHECKING:  # programs name what these take themselves
 
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """The gradients of forward's arguments."""
-        raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom "
-            "autograd.Function to use it with backward mode AD."
-        )
+        @staticmethod
+        def setup_context(*args: Any, **kwargs: Any) -> Any: ...
+        @staticmethod
+        def backward(*args: Any, **kwargs: Any) -> Any: ...
+        @staticmethod
+        def vjp(*args: Any, **kwargs: Any) -> Any: ...
+        @staticmethod
+        def jvp(*args: Any, **kwargs: Any) -> Any: ...
 
-    vjp = backward
+    else:
 
-    @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The tangents of forward's outputs."""
-        raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with "
-            "forward mode AD."
-        )
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+            """Fills ctx, when forward does not take it."""
+            raise NotImplementedError("setup_context is not implemented.")
+
+        @staticmethod
+        def backward(ctx: Any, *grad_outputs: Any) -> Any:
+            """The gradients of forward's arguments."""
+            raise NotImplementedError(
+                "You must implement either the backward or vjp method for your custom "
+                "autograd.Function to use it with backward mode AD."
+            )
+
+        vjp = backward
+
+        @staticmethod
+        def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+            """The tangents of forward's outputs."""
+            raise NotImplementedError(
+                "You must implement the jvp function for custom autograd.Function to use it with "
+                "forward mode AD."
+            )
 
 
 def _is_setup_context_defined(fn: Any) -> bool:

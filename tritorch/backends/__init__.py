@@ -8,7 +8,7 @@ that tritorch has itself (TF32, which attention) have their effect.
 import contextlib
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.backends._flags import (
     disable_global_flags as disable_global_flags,
@@ -18,6 +18,26 @@ from tritorch.backends._flags import (
     within as _within,
 )
 from tritorch.backends._precision import Precision as _Precision
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.backends import (
+        cpu as cpu,
+        cuda as cuda,
+        cudnn as cudnn,
+        cusparselt as cusparselt,
+        kleidiai as kleidiai,
+        mha as mha,
+        miopen as miopen,
+        mkl as mkl,
+        mkldnn as mkldnn,
+        mps as mps,
+        nnpack as nnpack,
+        openmp as openmp,
+        opt_einsum as opt_einsum,
+        python_native as python_native,
+        quantized as quantized,
+    )
+
 
 _NAMES = [
     "cpu",
@@ -38,10 +58,14 @@ _NAMES = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def _come_late(name: str) -> Any:
     if name in _NAMES:  # imported when it is first asked for
         return importlib.import_module(f"tritorch.backends.{name}")
     raise AttributeError(f"module 'tritorch.backends' has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # to checkers every name would be one
+    __getattr__ = _come_late
 
 
 class backends:

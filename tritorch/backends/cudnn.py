@@ -6,11 +6,15 @@ Convolutions are always deterministic, and chosen by size instead of by trying t
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.backends import _flags, _precision
 from tritorch.core import precision
 from tritorch.core.dtype import float16, float32, float64
+
+if TYPE_CHECKING:  # what is made at run time
+    from tritorch.backends.cudnn_made import *  # noqa: F403
+
 
 CUDNN_TENSOR_DTYPES = {float16, float32, float64}  # what cuDNN would take
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.backends import _flags
+
+if TYPE_CHECKING:  # what is made at run time
+    from tritorch.backends.miopen_made import *  # noqa: F403
 
 
 class miopen:

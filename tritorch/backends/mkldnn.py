@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.backends import _flags, _precision, mkl
+
+if TYPE_CHECKING:  # what is made at run time
+    from tritorch.backends.mkldnn_made import *  # noqa: F403
+
 
 VERBOSE_OFF = 0
 VERBOSE_ON = 1

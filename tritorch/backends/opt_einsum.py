@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.backends import _flags
 from tritorch.ops.einsum import paths
+
+if TYPE_CHECKING:  # what is made at run time
+    from tritorch.backends.opt_einsum_made import *  # noqa: F403
+
 
 _available = paths.enabled
 

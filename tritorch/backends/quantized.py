@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.backends import _flags
+
+if TYPE_CHECKING:  # what is made at run time
+    from tritorch.backends.quantized_made import *  # noqa: F403
+
 
 _ENGINES = ("none", "fbgemm", "qnnpack", "onednn", "x86")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,11 +47,13 @@ class dtype:
         """Whether operators compute in this type, on the CPU and on the GPU."""
         return self.code < len(_TABLE)
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "numpy":
-            raise AttributeError(f"'tritorch.dtype' object has no attribute '{name}'")
-        self.numpy = _numpy_dtype(self)  # at first use: ml_dtypes is imported for it
-        return self.numpy
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "numpy":
+                raise AttributeError(f"'tritorch.dtype' object has no attribute '{name}'")
+            self.numpy = _numpy_dtype(self)  # at first use: ml_dtypes is imported for it
+            return self.numpy
 
     def to_real(self) -> dtype:
         """The type of the real and imaginary parts."""

@@ -28,14 +28,14 @@ class layout:
 
 
 layout.__module__ = "tritorch"
-strided = layout("strided")
+strided: layout = layout("strided")
 _C.register_part("strided", strided)
-sparse_coo = layout("sparse_coo")
-sparse_csr = layout("sparse_csr")
-sparse_csc = layout("sparse_csc")
-sparse_bsr = layout("sparse_bsr")
-sparse_bsc = layout("sparse_bsc")
-jagged = layout("jagged")
+sparse_coo: layout = layout("sparse_coo")
+sparse_csr: layout = layout("sparse_csr")
+sparse_csc: layout = layout("sparse_csc")
+sparse_bsr: layout = layout("sparse_bsr")
+sparse_bsc: layout = layout("sparse_bsc")
+jagged: layout = layout("jagged")
 
 
 class memory_format:
@@ -55,10 +55,10 @@ class memory_format:
 
 
 memory_format.__module__ = "tritorch"
-contiguous_format = memory_format("contiguous_format")
-preserve_format = memory_format("preserve_format")
-channels_last = memory_format("channels_last")
-channels_last_3d = memory_format("channels_last_3d")
+contiguous_format: memory_format = memory_format("contiguous_format")
+preserve_format: memory_format = memory_format("preserve_format")
+channels_last: memory_format = memory_format("channels_last")
+channels_last_3d: memory_format = memory_format("channels_last_3d")
 
 
 def format_strides(shape: Sequence[int], format: memory_format) -> tuple[int, ...]:

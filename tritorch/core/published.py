@@ -34,6 +34,16 @@ def autocast(how: str, *names: str) -> Callable[[Function], Function]:
     return decorate
 
 
+def adds_results(*flags: str) -> Callable[[Function], Function]:
+    """Says which flags of a function add one more tensor to its results: types follow from that."""
+
+    def decorate(function: Function) -> Function:
+        inspect.unwrap(function).adding_flags = flags
+        return function
+
+    return decorate
+
+
 def computes(operator: str, *names: str) -> Callable[[Function], Function]:
     """Says which operator of ATen a function is, where that has another name.
 

@@ -161,7 +161,8 @@ def _check_tensor_all(cond: Any, message: Message = None) -> None:
 
 def _constrain_as_size(symbol: Any, min: int | None = None, max: int | None = None) -> None:
     """RuntimeError unless a number is within bounds that a size may have."""
-    value = symbol.item() if isinstance(symbol, _C.TensorBase) else symbol
+    is_tensor: bool = isinstance(symbol, _C.TensorBase)
+    value = symbol.item() if is_tensor else symbol
     low, high = 0 if min is None else min, 2**63 - 1 if max is None else max
     if not low <= value <= high:
         raise RuntimeError(f"Invalid value range for {value} between [{low}, {high}].")

@@ -11,8 +11,8 @@ everyone else nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from tritorch.core.promotion import scalar_name
 from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
 from tritorch.core.sparse import SHOWN, SparseArray
+
+if TYPE_CHECKING:
+    from tritorch.core.storage import UntypedStorage
+    from tritorch.core.typed_storage import TypedStorage
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,7 +67,7 @@ class Tensor(_C.TensorBase):
     # Attached by ops/factory.py, as operators are.
     _construct: Callable[..., Any]
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         return Tensor._construct(cls, defaults.dtype(), args, kwargs, False, defaults.typed_home)
 
     # ---- what it is ---------------------------------------------------------------------------
@@ -160,6 +164,13 @@ class Tensor(_C.TensorBase):
 
     ndimension = dim
 
+    if TYPE_CHECKING:
+
+        @overload
+        def size(self, dim: int) -> int: ...
+        @overload
+        def size(self, dim: None = None) -> Size: ...
+
     @of_description
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dim."""
@@ -172,6 +183,13 @@ class Tensor(_C.TensorBase):
             return shape[dim]
         except TypeError:
             raise _no_dim("size", dim) from None
+
+    if TYPE_CHECKING:
+
+        @overload
+        def stride(self, dim: int) -> int: ...
+        @overload
+        def stride(self, dim: None = None) -> tuple[int, ...]: ...
 
     @of_description
     def stride(self, dim: int | None = None) -> Any:
@@ -303,7 +321,7 @@ class Tensor(_C.TensorBase):
         """What tells this tensor from any other that is or was."""
         return _C.serial(self)
 
-    def untyped_storage(self) -> Any:
+    def untyped_storage(self) -> UntypedStorage:
         """The memory that this tensor and its views share."""
         if self.layout is not layouts.strided:
             kind = "Sparse" if self.is_sparse else "SparseCsr"
@@ -313,14 +331,14 @@ class Tensor(_C.TensorBase):
         _C.expose_address(self._array)
         return UntypedStorage._of(self)
 
-    def storage(self) -> Any:
+    def storage(self) -> TypedStorage:
         """The memory as elements of this dtype."""
         from tritorch.core.typed_storage import warn_of_removal
 
         warn_of_removal()
         return self._typed_storage()
 
-    def _typed_storage(self) -> Any:
+    def _typed_storage(self) -> TypedStorage:
         from tritorch.core.typed_storage import TypedStorage
 
         return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
@@ -329,6 +347,13 @@ class Tensor(_C.TensorBase):
         """The class of `storage()`."""
         storage = self._typed_storage()
         return storage._get_legacy_storage_class() or type(storage)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def type(self, dtype: None = None, non_blocking: bool = False) -> str: ...
+        @overload
+        def type(self, dtype: Any, non_blocking: bool = False) -> Tensor: ...
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The type's name ("tritorch.FloatTensor"), or this tensor as another type."""
@@ -399,7 +424,7 @@ class Tensor(_C.TensorBase):
         return _C.wrap(np.asarray(array))
 
     @gives_number
-    def item(self) -> Any:
+    def item(self) -> int | float | bool:
         """The only element as a Python number."""
         if type(self) is not Tensor or dispatching.watching:
             if dispatching.asked(self):
@@ -479,7 +504,7 @@ class Tensor(_C.TensorBase):
             raise TypeError("len() of a 0-d tensor")
         return shape[0]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Tensor]:
         if not self._described.shape:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
@@ -493,7 +518,8 @@ class Tensor(_C.TensorBase):
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
                 f"{type(element)}."
             )
-        return bool((self == element).any())
+        found: Any = self == element
+        return bool(found.any())
 
     def __hash__(self) -> int:
         return id(self)
@@ -556,6 +582,14 @@ class Tensor(_C.TensorBase):
 
 
 Tensor.__module__ = "tritorch"
+
+
+def attach(**members: Any) -> None:
+    """Makes functions methods of Tensor, and properties its own, by their names there."""
+    for name, member in members.items():
+        setattr(Tensor, name, member)
+
+
 dispatching.attach(Tensor)
 _C.register_part("Tensor", Tensor)
 NestedArray.strided_class = Tensor
@@ -624,7 +658,7 @@ def make_subclass(
     return out
 
 
-Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined]
+attach(_make_subclass=staticmethod(make_subclass))
 
 
 def make_wrapper_subclass(
@@ -660,7 +694,7 @@ def make_wrapper_subclass(
     return out
 
 
-Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)  # type: ignore[attr-defined]
+attach(_make_wrapper_subclass=staticmethod(make_wrapper_subclass))
 
 
 def from_numpy(ndarray: Any) -> Tensor:
@@ -711,14 +745,4 @@ def typename(obj: Any) -> str:
     return kind.__qualname__ if module in ("", "builtins") else f"{module}.{kind.__qualname__}"
 
 
-def method(name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a function a Tensor method too."""
-
-    def attach(function: Callable[..., Any]) -> Callable[..., Any]:
-        setattr(Tensor, name or function.__name__, function)
-        return function
-
-    return attach
-
-
-__all__ = ["Size", "Tensor", "from_numpy", "is_tensor", "make_subclass", "method", "scalar_name"]
+__all__ = ["Size", "Tensor", "attach", "from_numpy", "is_tensor", "make_subclass", "scalar_name"]

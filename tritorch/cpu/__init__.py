@@ -7,9 +7,13 @@ import functools
 import os
 import platform
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.core.scopes import Scope
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.cpu import amp as amp
+
 
 __all__ = [
     "Event",
@@ -191,9 +195,13 @@ def _is_amx_fp16_supported() -> bool:
     return get_capabilities().get("amx_fp16", False)
 
 
-def __getattr__(name: str) -> Any:
+def _come_late(name: str) -> Any:
     if name == "amp":
         import importlib
 
         return importlib.import_module("tritorch.cpu.amp")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # to checkers every name would be one
+    __getattr__ = _come_late

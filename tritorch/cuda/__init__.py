@@ -5,100 +5,104 @@ Nothing here touches the driver before it is needed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
-from tritorch._C import CudaError, CudaUnavailableError, OutOfMemoryError
+from tritorch._C import (
+    CudaError as CudaError,
+    CudaUnavailableError,
+    OutOfMemoryError as OutOfMemoryError,
+)
 from tritorch.core.device import cuda_index
 from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope
-from tritorch.cuda import memory, simulator
-from tritorch.cuda.graphed import make_graphed_callables
+from tritorch.cuda import memory as memory, simulator
+from tritorch.cuda.graphed import make_graphed_callables as make_graphed_callables
 from tritorch.cuda.graphs import (
-    CUDAGraph,
-    MemPool,
-    graph,
-    graph_pool_handle,
-    is_current_stream_capturing,
-    use_mem_pool,
+    CUDAGraph as CUDAGraph,
+    MemPool as MemPool,
+    graph as graph,
+    graph_pool_handle as graph_pool_handle,
+    is_current_stream_capturing as is_current_stream_capturing,
+    use_mem_pool as use_mem_pool,
 )
 from tritorch.cuda.memory import (
     SanitizerError,
-    caching_allocator_alloc,
-    caching_allocator_delete,
+    caching_allocator_alloc as caching_allocator_alloc,
+    caching_allocator_delete as caching_allocator_delete,
     check_memory,
-    empty_cache,
-    get_allocator_backend,
-    get_per_process_memory_fraction,
-    host_memory_stats,
-    host_memory_stats_as_nested_dict,
-    max_memory_allocated,
-    max_memory_cached,
-    max_memory_reserved,
-    mem_get_info,
-    memory_allocated,
-    memory_cached,
-    memory_reserved,
-    memory_snapshot,
-    memory_stats,
-    memory_stats_as_nested_dict,
-    memory_summary,
-    reset_accumulated_host_memory_stats,
-    reset_accumulated_memory_stats,
-    reset_max_memory_allocated,
-    reset_max_memory_cached,
-    reset_peak_host_memory_stats,
-    reset_peak_memory_stats,
-    set_per_process_memory_fraction,
+    empty_cache as empty_cache,
+    get_allocator_backend as get_allocator_backend,
+    get_per_process_memory_fraction as get_per_process_memory_fraction,
+    host_memory_stats as host_memory_stats,
+    host_memory_stats_as_nested_dict as host_memory_stats_as_nested_dict,
+    max_memory_allocated as max_memory_allocated,
+    max_memory_cached as max_memory_cached,
+    max_memory_reserved as max_memory_reserved,
+    mem_get_info as mem_get_info,
+    memory_allocated as memory_allocated,
+    memory_cached as memory_cached,
+    memory_reserved as memory_reserved,
+    memory_snapshot as memory_snapshot,
+    memory_stats as memory_stats,
+    memory_stats_as_nested_dict as memory_stats_as_nested_dict,
+    memory_summary as memory_summary,
+    reset_accumulated_host_memory_stats as reset_accumulated_host_memory_stats,
+    reset_accumulated_memory_stats as reset_accumulated_memory_stats,
+    reset_max_memory_allocated as reset_max_memory_allocated,
+    reset_max_memory_cached as reset_max_memory_cached,
+    reset_peak_host_memory_stats as reset_peak_host_memory_stats,
+    reset_peak_memory_stats as reset_peak_memory_stats,
+    set_per_process_memory_fraction as set_per_process_memory_fraction,
 )
 from tritorch.cuda.nvml import (
-    clock_rate,
-    device_memory_used,
-    list_gpu_processes,
-    memory_usage,
-    power_draw,
-    temperature,
-    utilization,
+    clock_rate as clock_rate,
+    device_memory_used as device_memory_used,
+    list_gpu_processes as list_gpu_processes,
+    memory_usage as memory_usage,
+    power_draw as power_draw,
+    temperature as temperature,
+    utilization as utilization,
 )
 from tritorch.cuda.random import (
-    default_generators,
-    get_rng_state,
-    get_rng_state_all,
-    initial_seed,
-    manual_seed,
-    manual_seed_all,
-    seed,
-    seed_all,
-    set_rng_state,
-    set_rng_state_all,
+    default_generators as default_generators,
+    get_rng_state as get_rng_state,
+    get_rng_state_all as get_rng_state_all,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    manual_seed_all as manual_seed_all,
+    seed as seed,
+    seed_all as seed_all,
+    set_rng_state as set_rng_state,
+    set_rng_state_all as set_rng_state_all,
 )
 from tritorch.cuda.runtime import (
-    CUDAPluggableAllocator,
-    DeferredCudaCallError,
-    GreenContext,
-    change_current_allocator,
-    check_error,
-    cudart,
-    cudaStatus,
-    current_blas_handle,
-    current_solver_handle,
-    get_gencode_flags,
-    get_sync_debug_mode,
-    has_half,
-    has_magma,
-    ipc_collect,
-    is_tf32_supported,
-    set_sync_debug_mode,
+    CUDAPluggableAllocator as CUDAPluggableAllocator,
+    DeferredCudaCallError as DeferredCudaCallError,
+    GreenContext as GreenContext,
+    change_current_allocator as change_current_allocator,
+    check_error as check_error,
+    cudart as cudart,
+    cudaStatus as cudaStatus,
+    current_blas_handle as current_blas_handle,
+    current_solver_handle as current_solver_handle,
+    get_gencode_flags as get_gencode_flags,
+    get_sync_debug_mode as get_sync_debug_mode,
+    has_half as has_half,
+    has_magma as has_magma,
+    ipc_collect as ipc_collect,
+    is_tf32_supported as is_tf32_supported,
+    set_sync_debug_mode as set_sync_debug_mode,
 )
 from tritorch.cuda.streams import (
-    Event,
-    ExternalStream,
-    Stream,
-    StreamContext,
-    current_stream,
-    default_stream,
-    get_stream_from_external,
-    set_stream,
-    stream,
+    Event as Event,
+    ExternalStream as ExternalStream,
+    Stream as Stream,
+    StreamContext as StreamContext,
+    current_stream as current_stream,
+    default_stream as default_stream,
+    get_stream_from_external as get_stream_from_external,
+    set_stream as set_stream,
+    stream as stream,
 )
 from tritorch.gpu import errors
 from tritorch.gpu.arrays import (
@@ -109,6 +113,22 @@ from tritorch.gpu.arrays import (
     from_numpy,
     zeros,
 )
+
+if TYPE_CHECKING:  # what is made at run time
+    from tritorch.cuda._made import *  # noqa: F403
+
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.cuda import (
+        amp as amp,
+        comm as comm,
+        graphs as graphs,
+        nvtx as nvtx,
+        random as random,
+        sparse as sparse,
+        streams as streams,
+    )
+
 
 Array = _C.Array
 
@@ -256,9 +276,13 @@ def _compile_kernel(
     )
 
 
-def __getattr__(name: str) -> Any:
+def _come_late(name: str) -> Any:
     if name in ("amp", "nvtx", "sparse"):  # imported when it is first asked for
         import importlib
 
         return importlib.import_module(f"tritorch.cuda.{name}")
     raise AttributeError(f"module 'tritorch.cuda' has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # to checkers every name would be one
+    __getattr__ = _come_late

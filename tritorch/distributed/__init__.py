@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pdb
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.distributed.constants import (
     DistBackendError,
@@ -39,6 +39,15 @@ from tritorch.distributed.rendezvous import (
     rendezvous,
 )
 from tritorch.distributed.stores import FileStore, HashStore, TCPStore
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.distributed import (
+        algorithms as algorithms,
+        constants as constants,
+        device_mesh as device_mesh,
+        distributed_c10d as distributed_c10d,
+    )
+
 
 __all__ = [
     *_c10d, "DeviceMesh", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError",

@@ -15,11 +15,14 @@ from typing import Any
 
 from tritorch import cuda
 from tritorch.distributed import schedulers
-from tritorch.distributed.argparse_util import check_env, env
-from tritorch.distributed.elastic.logs import DefaultLogsSpecs, Std
+from tritorch.distributed.argparse_util import check_env as check_env, env as env
+from tritorch.distributed.elastic.logs import DefaultLogsSpecs as DefaultLogsSpecs, Std as Std
 from tritorch.distributed.elastic.multiprocessing import SignalException
-from tritorch.distributed.elastic.multiprocessing.errors import ChildFailedError, record
-from tritorch.distributed.launcher.api import LaunchConfig, elastic_launch
+from tritorch.distributed.elastic.multiprocessing.errors import ChildFailedError, record as record
+from tritorch.distributed.launcher.api import (
+    LaunchConfig as LaunchConfig,
+    elastic_launch as elastic_launch,
+)
 
 __all__ = ["config_from_args", "get_args_parser", "main", "parse_args", "run"]
 

@@ -1,5 +1,7 @@
 """Probability distributions, as in torch.distributions."""
 
+from typing import TYPE_CHECKING
+
 from tritorch.distributions import (
     constraints,
     cross_kl as cross_kl,  # registers its formulas
@@ -54,6 +56,25 @@ from tritorch.distributions.transformed_distribution import TransformedDistribut
 from tritorch.distributions.transforms import *  # noqa: F403
 from tritorch.distributions.von_mises import VonMises
 from tritorch.distributions.wishart import LKJCholesky, Wishart
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.distributions import (
+        categorical as categorical,
+        constraint_registry as constraint_registry,
+        continuous_bernoulli as continuous_bernoulli,
+        distribution as distribution,
+        exp_family as exp_family,
+        gamma as gamma,
+        independent as independent,
+        kl as kl,
+        mixture_same_family as mixture_same_family,
+        multivariate_normal as multivariate_normal,
+        transformed_distribution as transformed_distribution,
+        utils as utils,
+        von_mises as von_mises,
+        wishart as wishart,
+    )
+
 
 __all__ = [
     "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli",

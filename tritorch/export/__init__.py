@@ -9,7 +9,7 @@ The program runs once on descriptions of its inputs, sizes that the caller leave
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.export._draft_export import draft_export
 from tritorch.export.decomp_utils import CustomDecompTable
@@ -23,6 +23,15 @@ from tritorch.export.exported_program import (
 from tritorch.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
 from tritorch.export.unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 from tritorch.nn.modules.module import Module
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.export import (
+        decomp_utils as decomp_utils,
+        dynamic_shapes as dynamic_shapes,
+        exported_program as exported_program,
+        graph_signature as graph_signature,
+    )
+
 
 __all__ = [
     "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature",

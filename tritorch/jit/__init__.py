@@ -1,6 +1,6 @@
 """torch.jit's annotations: they keep programs running, which run as they are."""
 
-from __future__ import annotations
+from __future__ import annotations as annotations
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
@@ -267,7 +267,7 @@ class MaskedTensor(Tensor):
         """The data, with a value where it does not count."""
         return self.get_data().masked_fill(self._masked_mask.logical_not(), value)
 
-    def to_dense(self) -> MaskedTensor:
+    def to_dense(self) -> MaskedTensor:  # type: ignore[override]
         """Itself: the layout is dense."""
         return self
 
@@ -294,16 +294,18 @@ class MaskedTensor(Tensor):
         _GRAD.__delete__(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MaskedTensor:
-        memo[id(self)] = out = _rebuilt(
-            self.detach().get_data(), self._masked_mask, self.requires_grad
-        )
+        memo[id(self)] = out = _rebuilt(*self._parts())
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuilt, (self.detach().get_data(), self._masked_mask, self.requires_grad)
+        return _rebuilt, self._parts()
+
+    def _parts(self) -> tuple[Tensor, Tensor, bool]:
+        plain = cast(MaskedTensor, self.detach())
+        return plain.get_data(), self._masked_mask, self.requires_grad
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        data, mask = self.detach().get_data().cpu(), self._masked_mask.cpu()
+        data, mask = self._parts()[0].cpu(), self._masked_mask.cpu()
         return f"{type(self).__name__}({_text(data, mask)})"
 
     __str__ = __repr__

@@ -11,14 +11,14 @@ import multiprocessing as _python
 from multiprocessing import *  # noqa: F403
 
 from tritorch.core import sharing as _sharing
-from tritorch.multiprocessing import named as _named, reductions
+from tritorch.multiprocessing import named as _named, reductions as reductions
 from tritorch.multiprocessing.spawn import (
-    ProcessContext,
-    ProcessExitedException,
-    ProcessRaisedException,
-    SpawnContext,
-    spawn,
-    start_processes,
+    ProcessContext as ProcessContext,
+    ProcessExitedException as ProcessExitedException,
+    ProcessRaisedException as ProcessRaisedException,
+    SpawnContext as SpawnContext,
+    spawn as spawn,
+    start_processes as start_processes,
 )
 
 __all__ = ["get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy"]

@@ -9,7 +9,7 @@ from tritorch.autograd.grad_mode import no_grad as _no_grad
 from tritorch.core import layout as _layouts
 from tritorch.core.nested import Ragged as _Ragged
 from tritorch.core.published import PUBLIC as _PUBLIC
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor as Tensor
 from tritorch.nested._internal import nested_tensor as _jagged
 from tritorch.ops.interpret.nested import build as _build
 from tritorch.ops.interpret.nested.record import nested_view as _nested_view
@@ -159,8 +159,5 @@ def to_padded_tensor(
     """The components of a nested tensor in one dense tensor, each filled up with a number.
 
     output_size: another size than that of the largest components."""
-    return (
-        input.to_padded_tensor(padding, output_size)
-        if out is None
-        else (input.to_padded_tensor(padding, output_size, out=out))
-    )
+    padded: Any = input.to_padded_tensor
+    return padded(padding, output_size) if out is None else padded(padding, output_size, out=out)

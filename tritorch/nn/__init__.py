@@ -1,22 +1,25 @@
 """Neural networks, as in torch.nn."""
 
-from typing import Any as _Any
+from typing import TYPE_CHECKING, Any as _Any
 
 from tritorch.nn import (
-    functional,
-    init,
-    utils,
+    functional as functional,
+    init as init,
+    utils as utils,
 )
 from tritorch.nn.modules import *  # noqa: F403
 from tritorch.nn.parameter import (
-    Buffer,
-    Parameter,
-    UninitializedBuffer,
-    UninitializedParameter,
+    Buffer as Buffer,
+    Parameter as Parameter,
+    UninitializedBuffer as UninitializedBuffer,
+    UninitializedParameter as UninitializedParameter,
 )
 
-from tritorch.nn import attention, grad, parallel  # isort: skip
-from tritorch.nn.parallel import DataParallel  # isort: skip
+from tritorch.nn import attention, grad as grad, parallel as parallel  # isort: skip
+from tritorch.nn.parallel import DataParallel as DataParallel  # isort: skip
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.nn import common_types as common_types, modules as modules, parameter as parameter
 
 
 def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:

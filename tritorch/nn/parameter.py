@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tritorch import _C
 from tritorch.core.meta import is_fake
@@ -21,10 +21,9 @@ class _ParameterMeta(type):
 class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a module counts among its parameters when it is assigned as an attribute."""
 
-    grad: Any
     __torch_function__ = _C._disabled_torch_function_impl
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         if data is None:
             data = PUBLIC["empty"](0)
         if type(data) is Tensor or type(data) is Parameter:
@@ -38,12 +37,14 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
                     "Only Tensors of floating point and complex dtype can require gradients"
                 )
             return make_subclass(cls, data, requires_grad)
-        out = data.detach().requires_grad_(requires_grad)
+        out: Any = data.detach().requires_grad_(requires_grad)
         out._is_param = True
         return out
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
+    if not TYPE_CHECKING:  # whose `__new__` takes more says so, and needs no constructor besides
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            pass
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
@@ -85,8 +86,9 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that a module registers as a buffer when it is assigned as an attribute."""
 
     __torch_function__ = _C._disabled_torch_function_impl
+    persistent: bool
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
         if data is None:
             data = PUBLIC["empty"](0)
         out = data.detach().requires_grad_(data.requires_grad)
@@ -154,6 +156,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
     """A buffer whose shape the first call decides."""
 
     cls_to_become = Tensor
+    persistent: bool
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None,
@@ -163,8 +166,10 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         out.persistent, out._is_buffer = persistent, True
         return out
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
+    if not TYPE_CHECKING:  # whose `__new__` takes more says so, and needs no constructor besides
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            pass
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:

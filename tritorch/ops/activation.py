@@ -10,7 +10,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import float32, float64
 from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.host import pointwise as cpu
 from tritorch.ops.arithmetic import where
 from tritorch.ops.checks import convert_number, require_kernel, require_tensor
@@ -132,7 +132,7 @@ def _relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 FUNCTIONAL["relu"] = _relu
-FUNCTIONAL["relu_"] = Tensor.relu_  # type: ignore[attr-defined]
+FUNCTIONAL["relu_"] = Tensor.relu_
 
 # ---- compositions --------------------------------------------------------------------------------
 
@@ -481,7 +481,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 PUBLIC["prelu"] = prelu
-Tensor.prelu = prelu  # type: ignore[attr-defined]
+attach(prelu=prelu)
 
 
 @widened
@@ -581,5 +581,5 @@ for _name in ("selu", "celu", "threshold"):
 PUBLIC["selu_"] = FUNCTIONAL["selu_"]
 PUBLIC["celu_"] = FUNCTIONAL["celu_"]
 PUBLIC["hardshrink"] = hardshrink
-Tensor.hardshrink = hardshrink  # type: ignore[attr-defined]
-PUBLIC["relu_"] = Tensor.relu_  # type: ignore[attr-defined]
+attach(hardshrink=hardshrink)
+PUBLIC["relu_"] = Tensor.relu_

@@ -18,7 +18,7 @@ from tritorch.core.promotion import (
     scalar_name,
 )
 from tritorch.core.published import PUBLIC, autocast
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.host import pointwise as cpu
 from tritorch.ops.checks import convert_number, former_order, require_kernel, require_tensor
 from tritorch.ops.record.apply import apply, apply_in_place
@@ -287,8 +287,8 @@ for _name, _method in (
 ):  # fmt: skip
     setattr(Tensor, _name, _method)
 PUBLIC["true_divide"] = true_divide
-Tensor.true_divide = true_divide  # type: ignore[attr-defined]
-Tensor.true_divide_ = lambda self, other: div_(self, other)  # type: ignore[attr-defined]
+attach(true_divide=true_divide)
+attach(true_divide_=lambda self, other: div_(self, other))
 attach_operator("add", Tensor.__add__, add_, shown="add add add_")
 
 
@@ -428,8 +428,8 @@ def pow_(self: Tensor, exponent: Any) -> Tensor:
     return apply_in_place(_pow.op, (self, exponent))  # type: ignore[attr-defined]
 
 
-Tensor.pow = pow  # type: ignore[attr-defined]
-Tensor.pow_ = pow_  # type: ignore[attr-defined]
+attach(pow=pow)
+attach(pow_=pow_)
 attach_operator("pow", _power_operator, pow_, shown="pow - pow_")
 autocast("cuda:float32", "__rpow__")(_power_operator)
 
@@ -470,7 +470,7 @@ def float_power_(self: Tensor, exponent: Any) -> Tensor:
     return pow_(self, exponent.to(wide) if isinstance(exponent, Tensor) else exponent)
 
 
-Tensor.float_power_ = float_power_  # type: ignore[attr-defined]
+attach(float_power_=float_power_)
 
 
 # ---- the rest of two -----------------------------------------------------------------------------
@@ -605,7 +605,7 @@ def heaviside_(self: Tensor, values: Tensor) -> Tensor:
     return apply_in_place(_heaviside.op, (self, values))  # type: ignore[attr-defined]
 
 
-Tensor.heaviside_ = heaviside_  # type: ignore[attr-defined]
+attach(heaviside_=heaviside_)
 
 
 @public()
@@ -633,10 +633,10 @@ def _two_to(input: Tensor, other: Tensor) -> tuple[dtype, Tensor]:
 @ends_with("ldexp.Tensor")
 def ldexp_(self: Tensor, other: Tensor) -> Tensor:
     """In-place version of ldexp."""
-    return cast(Tensor, self.mul_(_two_to(self, other)[1]))
+    return self.mul_(_two_to(self, other)[1])
 
 
-Tensor.ldexp_ = ldexp_  # type: ignore[attr-defined]
+attach(ldexp_=ldexp_)
 PUBLIC["ldexp_"] = ldexp_
 
 
@@ -883,7 +883,14 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
 
 
 PUBLIC["where"] = where
-Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
+
+
+def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor where the condition holds, else the other."""
+    return where(condition, self, other)
+
+
+attach(where=_where_method)
 
 
 _filled = ternary(

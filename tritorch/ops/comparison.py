@@ -45,7 +45,7 @@ bitwise_left_shift = binary("bitwise_left_shift", np.left_shift, without="bool f
                             operator="lshift")  # fmt: skip
 bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, without="bool float complex",
                              operator="rshift")  # fmt: skip
-attach_operator("lshift", Tensor.__lshift__, Tensor.bitwise_left_shift_)  # type: ignore[attr-defined]
+attach_operator("lshift", Tensor.__lshift__, Tensor.bitwise_left_shift_)
 
 
 @public()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -15,11 +15,11 @@ from tritorch.core import arrays, defaults, dtype as dtypes, layout as layouts, 
 from tritorch.core.batched import BatchedArray
 from tritorch.core.device import PretendedDevice, device as Device, resolved
 from tritorch.core.dispatching import asked, entered, noted, watching
-from tritorch.core.dtype import dtype
+from tritorch.core.dtype import dtype, dtype as Dtype
 from tritorch.core.meta import META, MetaArray, is_fake, mode_of, no_data
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.gpu.arrays import empty_pinned
 from tritorch.ops.checks import (
     broadcast_shapes,
@@ -98,7 +98,7 @@ def contiguous(self: Tensor, memory_format: Any = layouts.contiguous_format) -> 
     return clone(self, memory_format=memory_format)
 
 
-Tensor.contiguous = contiguous  # type: ignore[attr-defined]
+attach(contiguous=contiguous)
 
 
 def _turned(x: Any) -> list[int] | None:
@@ -191,6 +191,22 @@ def convert(
     return out
 
 
+@overload
+def to(
+    self: Tensor, dtype: Dtype | None = None, non_blocking: bool = False, copy: bool = False, *,
+    memory_format: layouts.memory_format | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def to(
+    self: Tensor, device: Device | str | int | None = None, dtype: Dtype | None = None,
+    non_blocking: bool = False, copy: bool = False, *,
+    memory_format: layouts.memory_format | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def to(
+    self: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, *,
+    memory_format: layouts.memory_format | None = None,
+) -> Tensor: ...  # fmt: skip
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """to(dtype), to(device, dtype), to(other); with non_blocking, copy, memory_format."""
     kind = kwargs.pop("dtype", None)
@@ -224,7 +240,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return convert(self, kind, device, non_blocking, copy, format)
 
 
-Tensor.to = to  # type: ignore[attr-defined]
+attach(to=to)
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
@@ -232,7 +248,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     return convert(self, other.dtype, other.device, False, False, None)
 
 
-Tensor.type_as = type_as  # type: ignore[attr-defined]
+attach(type_as=type_as)
 
 
 def _caster(kind: dtype) -> Any:
@@ -283,9 +299,9 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return _C.wrap(array)
 
 
-Tensor.cpu = cpu  # type: ignore[attr-defined]
-Tensor.cuda = cuda  # type: ignore[attr-defined]
-Tensor.pin_memory = pin_memory  # type: ignore[attr-defined]
+attach(cpu=cpu)
+attach(cuda=cuda)
+attach(pin_memory=pin_memory)
 
 # ---- writing -------------------------------------------------------------------------------------
 
@@ -353,7 +369,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return in_place(_copy, self, (), (self, src), write)
 
 
-Tensor.copy_ = copy_  # type: ignore[attr-defined]
+attach(copy_=copy_)
 
 
 def written(op: Operator, self: Tensor, params: tuple[Any, ...], *others: Any) -> Tensor:
@@ -419,8 +435,8 @@ def zero_(self: Tensor) -> Tensor:
     return ends_as("zero_", fill_(self, 0)) if self._base is None else fill_(self, 0)
 
 
-Tensor.fill_ = fill_  # type: ignore[attr-defined]
-Tensor.zero_ = zero_  # type: ignore[attr-defined]
+attach(fill_=fill_)
+attach(zero_=zero_)
 PUBLIC["zero_"] = zero_
 
 
@@ -481,8 +497,8 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     return resize_(self, the_template.shape)
 
 
-Tensor.resize_ = resize_  # type: ignore[attr-defined]
-Tensor.resize_as_ = resize_as_  # type: ignore[attr-defined]
+attach(resize_=resize_)
+attach(resize_as_=resize_as_)
 PUBLIC["resize_as_"] = resize_as_
 
 
@@ -515,7 +531,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     return copy_(self, PUBLIC["tensor"](values, dtype=self.dtype).reshape(self.shape))
 
 
-Tensor.apply_, Tensor.map_ = apply_, map_  # type: ignore[attr-defined]
+attach(apply_=apply_, map_=map_)
 
 
 def set_data(self: Tensor, value: Tensor) -> None:
@@ -527,7 +543,7 @@ def set_data(self: Tensor, value: Tensor) -> None:
         self._inference = True
 
 
-Tensor.data = property(get_data, set_data)  # type: ignore[attr-defined]
+attach(data=property(get_data, set_data))
 
 
 def set_(
@@ -576,7 +592,7 @@ def _put_on(self: Tensor, view: Tensor) -> Tensor:
     return self
 
 
-Tensor.set_ = set_  # type: ignore[attr-defined]
+attach(set_=set_)
 
 # Questions about a tensor that are functions too.
 for _name in (

@@ -269,7 +269,7 @@ def _foreach_pow(self: Any, exponent: Any) -> tuple[Tensor, ...]:
 def _foreach_pow_(self: List, exponent: Any) -> List:
     tensors = _tensors("_foreach_pow_", self, exponent)
     rows: list[Row] = list(zip(tensors, _other("_foreach_pow_", tensors, exponent)))
-    _run("pow", Tensor.pow_, rows, True)  # type: ignore[attr-defined]
+    _run("pow", Tensor.pow_, rows, True)
     return self
 
 
@@ -317,7 +317,7 @@ def _foreach_lerp(self: List, tensors1: List, weight: Number) -> tuple[Tensor, .
 
 def _foreach_lerp_(self: List, tensors1: List, weight: Number) -> List:
     rows = _lerps("_foreach_lerp_", self, tensors1, weight)
-    _run("lerp", Tensor.lerp_, rows, True)  # type: ignore[attr-defined]
+    _run("lerp", Tensor.lerp_, rows, True)
     return self
 
 

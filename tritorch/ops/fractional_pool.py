@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import not_implemented
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.published import FUNCTIONAL, PUBLIC, adds_results, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.shape import reshape
@@ -122,6 +122,7 @@ def _make(n: int) -> None:
             out, index = out.squeeze(0), index.squeeze(0)
         return ends_as(name, out), index
 
+    @adds_results("return_indices")
     def function(
         input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
         return_indices: bool = False, _random_samples: Tensor | None = None,

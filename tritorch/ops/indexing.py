@@ -6,7 +6,7 @@ import builtins
 import threading
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.scopes import Scope
 from tritorch.core.symbolic import as_size
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.checks import broadcast_shapes, convert_number, require_distinct_elements
 from tritorch.ops.interpret import vmap
 from tritorch.ops.memory import alias
@@ -529,7 +529,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 tensor_type: Any = Tensor
 tensor_type.__getitem__ = getitem
 tensor_type.__setitem__ = setitem
-Tensor.index_put_ = index_put_  # type: ignore[attr-defined]
+attach(index_put_=index_put_)
 PUBLIC["index_put_"] = index_put_
 
 
@@ -552,6 +552,12 @@ def _places(x: MetaArray) -> MetaArray:
 _nonzero = Operator("nonzero", "x", cpu="indexing.nonzero", infer=_places)
 
 
+@overload
+def nonzero(
+    input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 @exact_out("nonzero: Expected out tensor to have scalar type {Result} but got scalar type{Out}")
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     """The indices of elements that are not 0: a matrix, or a vector for each dim."""
@@ -567,7 +573,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
 
 
 PUBLIC["nonzero"] = nonzero
-Tensor.nonzero = nonzero  # type: ignore[attr-defined]
+attach(nonzero=nonzero)
 
 
 @public(out=True)

@@ -17,7 +17,7 @@ from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.strides import looks_channels_last
 from tritorch.core.symbolic import SymInt, expect, known
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.host import shaping
 from tritorch.ops.checks import host_values, looks_at_values, one_of, values
 from tritorch.ops.parts import narrow
@@ -342,7 +342,7 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 
 
 PUBLIC["flip"] = flip
-Tensor.flip = flip  # type: ignore[attr-defined]
+attach(flip=flip)
 
 
 @public()
@@ -525,4 +525,4 @@ def _require_counts(counts: Any) -> None:
 
 
 PUBLIC["repeat_interleave"] = repeat_interleave
-Tensor.repeat_interleave = repeat_interleave  # type: ignore[attr-defined]
+attach(repeat_interleave=repeat_interleave)

@@ -218,7 +218,7 @@ def _chunks(x: Tensor, w: Tensor, b: Any, scale: Tensor | None, rest: Any) -> An
             rows = slice(low, low + options.batch_chunk_size)
             some, labels = x[rows].to(compute), target[rows]
             # Rows begin at multiples of 16 elements, which the copy engine needs.
-            logits = w.new_empty((some.shape[0], -(-classes // 16) * 16), dtype=compute)
+            logits: Any = w.new_empty((some.shape[0], -(-classes // 16) * 16), dtype=compute)
             logits = logits[:, :classes]
             bias = None if wide_b is None else wide_b._array
             multiply_into(logits._array, some._array, wide_w.t()._array, bias)

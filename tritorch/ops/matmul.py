@@ -16,7 +16,7 @@ from tritorch.core.dispatching import asked, watching
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.host import blas
 from tritorch.host.narrow import like, widen
 from tritorch.ops.arithmetic import conj
@@ -197,7 +197,7 @@ def _check_matmul(a: Tensor, b: Tensor) -> None:
 
 
 PUBLIC["matmul"] = matmul
-Tensor.matmul = matmul  # type: ignore[attr-defined]
+attach(matmul=matmul)
 
 
 def _at(self: Tensor, other: Any) -> Any:
@@ -588,7 +588,7 @@ def addbmm_(
 
 
 _addbmm_same = in_place_of(addbmm, "addbmm_")
-Tensor.addbmm_ = addbmm_  # type: ignore[attr-defined]
+attach(addbmm_=addbmm_)
 
 
 # ---- contractions --------------------------------------------------------------------------------

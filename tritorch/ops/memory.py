@@ -16,7 +16,7 @@ from tritorch.core.gates import Computed
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.checks import require_storage
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.gradients import Spec
@@ -139,7 +139,7 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
-Tensor.detach_ = detach_  # type: ignore[attr-defined]
+attach(detach_=detach_)
 PUBLIC["detach_"] = detach_
 
 _identity = Operator(
@@ -161,7 +161,7 @@ def identity_of(values: Tensor, source: Tensor) -> Tensor:
     return _identity.call((values, source), ())
 
 
-Tensor._with_history_of = identity_of  # type: ignore[attr-defined]
+attach(_with_history_of=identity_of)
 
 
 def _unpaired(array: Any) -> Any:
@@ -249,8 +249,8 @@ def _set_part(part: Any) -> Any:
     )
 
 
-Tensor.real = Computed(real, _set_part(real))  # type: ignore[attr-defined]
-Tensor.imag = Computed(imag, _set_part(imag))  # type: ignore[attr-defined]
+attach(real=Computed(real, _set_part(real)))
+attach(imag=Computed(imag, _set_part(imag)))
 
 
 def _view_dtype_array(array: Any, kind: dtype) -> Any:

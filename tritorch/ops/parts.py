@@ -15,7 +15,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.sym_functions import sym_min
 from tritorch.core.symbolic import as_size
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.checks import one_of, sizes
 from tritorch.ops.record.ends import Shaped, ends_as, ends_with
 from tritorch.ops.record.operator import Operator, ndarray
@@ -205,7 +205,9 @@ def _answers_whole(tensor: Tensor) -> bool:
     return asked(tensor) and not (tensor._requires_grad and _C.is_grad_enabled())
 
 
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split(
+    tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
     """Consecutive parts of one size (the last may be smaller), or of given sizes."""
     if (watching or type(tensor) is not Tensor) and _answers_whole(tensor):
         from tritorch.ops.interpret import dispatch
@@ -247,9 +249,15 @@ def writable(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 PUBLIC["split"] = split
-Tensor.split = computes("split_with_sizes")(  # type: ignore[attr-defined]
-    lambda self, split_size, dim=0: split(self, split_size, dim)
-)
+
+
+@computes("split_with_sizes")
+def _split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """split, by the name that the method's argument has."""
+    return split(self, split_size, dim)
+
+
+attach(split=_split)
 
 
 @public()
@@ -280,7 +288,9 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
 
 
 @public()
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor, indices_or_sections: Tensor | int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
     """`sections` parts of nearly equal sizes, or the parts between indices."""
     if input.ndim == 0:
         raise RuntimeError(
@@ -449,7 +459,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return _unfold.call((self,), (dim, size, step))
 
 
-Tensor.unfold = unfold  # type: ignore[attr-defined]
+attach(unfold=unfold)
 
 
 # ---- compositions --------------------------------------------------------------------------------
@@ -490,7 +500,7 @@ def _repeat_grad(g: Tensor, x_shape: Any, times: tuple[int, ...]) -> Tensor:
 
 _repeat = Operator("repeat", "x", "times", composed=_repeated, grad=_repeat_grad)
 
-Tensor.repeat = repeat  # type: ignore[attr-defined]
+attach(repeat=repeat)
 
 
 def tile(input: Tensor, *dims: Any, **named: Any) -> Tensor:
@@ -500,7 +510,7 @@ def tile(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 
 
 PUBLIC["tile"] = tile
-Tensor.tile = tile  # type: ignore[attr-defined]
+attach(tile=tile)
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:

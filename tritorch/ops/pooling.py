@@ -10,7 +10,7 @@ from tritorch.core.dims import several, wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
+from tritorch.core.published import FUNCTIONAL, PUBLIC, adds_results, autocast, computes
 from tritorch.core.strides import looks_channels_last
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
@@ -298,6 +298,7 @@ def _make_max(n: int) -> None:
         found = backend("cpu", "pooling").max_pool_values(array, *_windows(name, input, *options))
         return None if found is None else _max_pool.finish(found, input)
 
+    @adds_results("return_indices")
     def function(
         input: Tensor,
         kernel_size: Any,
@@ -428,6 +429,7 @@ def _make_adaptive(n: int) -> None:
         out = op.call((x if n < 3 or op is _mean_of_all else x.contiguous(),), (size,))
         return out if x is input else out.squeeze(0)
 
+    @adds_results("return_indices")
     def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         x = _check_adaptive(max_name, input, n, output_size)
         if not x.is_floating_point():
@@ -439,7 +441,9 @@ def _make_adaptive(n: int) -> None:
             out, indices = out.squeeze(0), indices.squeeze(0)
         return (out, indices) if return_indices else out
 
-    def with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    def with_indices(
+        input: Tensor, output_size: Any, return_indices: bool = False
+    ) -> tuple[Tensor, Tensor]:
         return largest(input, output_size, True)
 
     average.__name__, largest.__name__ = avg_name, max_name

@@ -9,7 +9,7 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import STORED, dtype as Dtype, float64, int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import FUNCTIONAL, PUBLIC
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.fake_quantize import choose_parameters
 from tritorch.ops.interpret import quantized as q
 from tritorch.ops.record.publishing import public
@@ -199,7 +199,7 @@ for _function in (
 ):  # fmt: skip
     PUBLIC[_function.__name__] = _function
     setattr(Tensor, _function.__name__, _function)
-Tensor.qscheme = qscheme  # type: ignore[attr-defined]
+attach(qscheme=qscheme)
 for _name in (*(_function.__name__ for _function in (
     dequantize, int_repr, q_scale, q_zero_point, q_per_channel_scales, q_per_channel_zero_points,
     q_per_channel_axis, qscheme, empty_quantized, quantized_batch_norm,

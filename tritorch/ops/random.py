@@ -16,7 +16,7 @@ from tritorch.core.generator import Generator, default_for
 from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import FUNCTIONAL, PUBLIC
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.ops import randomness
 from tritorch.ops.checks import (
     broadcast_shapes,
@@ -611,7 +611,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     return in_place(_bernoulli_by, self, (generator,), (self, p.detach()), write)
 
 
-Tensor.bernoulli_ = bernoulli_  # type: ignore[attr-defined]
+attach(bernoulli_=bernoulli_)
 
 
 @looks_at_values

@@ -20,7 +20,7 @@ from tritorch.core.meta import MetaArray
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.checks import any_true, require_tensor
 from tritorch.ops.record.apply import is_half
 from tritorch.ops.record.backends import backend
@@ -161,7 +161,7 @@ def sum(
 
 _sum_into = with_out(sum, computes_in_out=True)
 PUBLIC["sum"] = sum
-Tensor.sum = sum  # type: ignore[attr-defined]
+attach(sum=sum)
 
 
 _mean = reduction(

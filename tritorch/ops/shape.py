@@ -17,7 +17,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.meta import MetaArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.sparse import SparseArray
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.checks import broadcast_shapes, one_of, sizes
 from tritorch.ops.memory import alias, view_dtype
 from tritorch.ops.record.ends import ends_as, ends_with
@@ -110,8 +110,8 @@ def _viewed(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return _view.call((x,), (shape,))
 
 
-Tensor.view = view  # type: ignore[attr-defined]
-Tensor._unsafe_view = view  # type: ignore[attr-defined]
+attach(view=view)
+attach(_unsafe_view=view)
 
 
 def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
@@ -140,9 +140,9 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
 
 
 PUBLIC["reshape"] = reshape
-Tensor.reshape = reshape  # type: ignore[attr-defined]
-Tensor.view_as = lambda self, other: view(self, other.shape)  # type: ignore[attr-defined]
-Tensor.reshape_as = lambda self, other: reshape(self, other.shape)  # type: ignore[attr-defined]
+attach(reshape=reshape)
+attach(view_as=lambda self, other: view(self, other.shape))
+attach(reshape_as=lambda self, other: reshape(self, other.shape))
 
 
 @public()
@@ -243,8 +243,8 @@ def expand(self: Tensor, *size: Any, implicit: bool = False) -> Tensor:
     return _expand.call((self,), (tuple(full),))
 
 
-Tensor.expand = expand  # type: ignore[attr-defined]
-Tensor.expand_as = lambda self, other: expand(self, other.shape)  # type: ignore[attr-defined]
+attach(expand=expand)
+attach(expand_as=lambda self, other: expand(self, other.shape))
 
 
 @public(method=False)
@@ -268,7 +268,7 @@ def _broadcast_to(self: Tensor, *size: Any, **named: Any) -> Tensor:
 
 
 _broadcast_to.__name__ = _broadcast_to.__qualname__ = "broadcast_to"
-Tensor.broadcast_to = _broadcast_to  # type: ignore[attr-defined]
+attach(broadcast_to=_broadcast_to)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
@@ -344,7 +344,7 @@ def _reordered(input: Tensor, order: tuple[int, ...]) -> Tensor:
 
 
 PUBLIC["permute"] = permute
-Tensor.permute = permute  # type: ignore[attr-defined]
+attach(permute=permute)
 
 
 @public(aliases=("swapdims", "swapaxes"))
@@ -384,8 +384,8 @@ def rebinding(view: Any, overload: str) -> Any:
     return method
 
 
-Tensor.transpose_ = rebinding(transpose, "transpose_")  # type: ignore[attr-defined]
-Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
+attach(transpose_=rebinding(transpose, "transpose_"))
+attach(swapaxes_=Tensor.transpose_, swapdims_=Tensor.transpose_)
 
 
 _t = _transpose.like("t", "T", schema="t(x)")
@@ -399,7 +399,7 @@ def t(input: Tensor) -> Tensor:
     return _t.call((input,), (0, 1)) if input.ndim == 2 else alias(input)
 
 
-Tensor.t_ = rebinding(t, "t_")  # type: ignore[attr-defined]
+attach(t_=rebinding(t, "t_"))
 
 
 @public()
@@ -458,9 +458,9 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
     return adjoint(self)
 
 
-Tensor.T = Computed(_reversed_dims)  # type: ignore[attr-defined]
-Tensor.mT = Computed(_matrix_transpose)  # type: ignore[attr-defined]
-Tensor.mH = Computed(_matrix_adjoint)  # type: ignore[attr-defined]
+attach(T=Computed(_reversed_dims))
+attach(mT=Computed(_matrix_transpose))
+attach(mH=Computed(_matrix_adjoint))
 
 
 def _hermitian(self: Tensor) -> Tensor:
@@ -475,7 +475,7 @@ def _hermitian(self: Tensor) -> Tensor:
     )
 
 
-Tensor.H = Computed(_hermitian)  # type: ignore[attr-defined]
+attach(H=Computed(_hermitian))
 
 
 @public(aliases=("moveaxis",))
@@ -553,8 +553,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return _unsqueeze.call((input,), (wrap_dim(dim, input.ndim + 1),))
 
 
-Tensor.squeeze_ = rebinding(squeeze, "squeeze_")  # type: ignore[attr-defined]
-Tensor.unsqueeze_ = rebinding(unsqueeze, "unsqueeze_")  # type: ignore[attr-defined]
+attach(squeeze_=rebinding(squeeze, "squeeze_"))
+attach(unsqueeze_=rebinding(unsqueeze, "unsqueeze_"))
 
 
 def atleast(n: int) -> Any:

@@ -13,7 +13,7 @@ from tritorch.core.promotion import (
     result_type,
     scalar_name,
 )
-from tritorch.core.published import PUBLIC, computes
+from tritorch.core.published import PUBLIC, adds_results, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.checks import require_kernel, require_tensor
 from tritorch.ops.record.ends import ends_as
@@ -259,6 +259,7 @@ def _unique_rows(input: Tensor, dim: int, consecutive: bool) -> tuple[Tensor, Te
 
 @public()
 @computes("_unique2")
+@adds_results("return_inverse", "return_counts")
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -280,6 +281,7 @@ def unique(
 
 @public()
 @computes("unique_consecutive")
+@adds_results("return_inverse", "return_counts")
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:

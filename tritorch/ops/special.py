@@ -14,7 +14,7 @@ from tritorch.core.dtype import bool_, float64, int32
 from tritorch.core.info import finfo
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC, SPECIAL
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.gpu.layout import LONG
 from tritorch.host import pointwise as cpu
 from tritorch.host.gamma import factorial
@@ -81,8 +81,8 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
     return polygamma(n, self)
 
 
-Tensor.polygamma = _polygamma_method  # type: ignore[attr-defined]
-Tensor.polygamma_ = in_place_of(ends_with("polygamma_")(_polygamma_method), "polygamma_")  # type: ignore[attr-defined]
+attach(polygamma=_polygamma_method)
+attach(polygamma_=in_place_of(ends_with("polygamma_")(_polygamma_method), "polygamma_"))
 
 
 @public(out=True, inplace=True)

@@ -1,5 +1,7 @@
 """Optimizers and learning rate schedules, as in torch.optim."""
 
+from typing import TYPE_CHECKING
+
 from tritorch.optim import lr_scheduler, swa_utils
 from tritorch.optim._adafactor import Adafactor
 from tritorch.optim._muon import Muon
@@ -18,6 +20,25 @@ from tritorch.optim.rmsprop import RMSprop
 from tritorch.optim.rprop import Rprop
 from tritorch.optim.sgd import SGD
 from tritorch.optim.sparse_adam import SparseAdam
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.optim import (
+        adadelta as adadelta,
+        adagrad as adagrad,
+        adam as adam,
+        adamax as adamax,
+        adamw as adamw,
+        asgd as asgd,
+        lbfgs as lbfgs,
+        nadam as nadam,
+        optimizer as optimizer,
+        radam as radam,
+        rmsprop as rmsprop,
+        rprop as rprop,
+        sgd as sgd,
+        sparse_adam as sparse_adam,
+    )
+
 
 __all__ = [
     "ASGD",

@@ -337,7 +337,7 @@ class Elementwise(PerParameter):
             grad = -grad if step.variant.maximize else grad
             self.update_sparse(p, grad, state, first, step.named)
             return
-        scale = 1.0
+        scale: Any = 1.0
         if step.scale is not None:
             scale = 1.0 / step.scale.to(p.device)
         if step.found is not None and step.found.item():

@@ -38,9 +38,7 @@ from tritorch.optim._authoring import (
     _view_as_real as _view_as_real,
 )
 
-ParamsT: TypeAlias = (
-    Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
-)  # fmt: skip
+ParamsT: TypeAlias = Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]
 StateDict: TypeAlias = dict[str, Any]
 Hooks: TypeAlias = "OrderedDict[int, Callable[..., Any]]"
 

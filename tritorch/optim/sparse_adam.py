@@ -44,7 +44,7 @@ class SparseAdam(PerParameter):
                 raise ValueError(f"{kind} params at indices {found}: {why}")
 
     def new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        if not p.grad.is_sparse:
+        if p.grad is not None and not p.grad.is_sparse:
             raise RuntimeError(
                 "SparseAdam does not support dense gradients, please consider Adam instead"
             )

@@ -10,6 +10,8 @@ _mock              what goes into an archive in place of modules that are left o
 analyze            questions about dependencies
 """
 
+from typing import TYPE_CHECKING
+
 from tritorch.package.analyze.is_from_package import is_from_package
 from tritorch.package.file_structure_representation import Directory
 from tritorch.package.glob_group import GlobGroup
@@ -22,6 +24,18 @@ from tritorch.package.importer import (
 )
 from tritorch.package.package_exporter import EmptyMatchError, PackageExporter, PackagingError
 from tritorch.package.package_importer import PackageImporter
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.package import (
+        analyze as analyze,
+        file_structure_representation as file_structure_representation,
+        find_file_dependencies as find_file_dependencies,
+        glob_group as glob_group,
+        importer as importer,
+        package_exporter as package_exporter,
+        package_importer as package_importer,
+    )
+
 
 __all__ = [
     "Directory",

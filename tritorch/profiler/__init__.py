@@ -1,16 +1,24 @@
 """What a program does, and how long: `profile`, `record_function`, schedules, traces."""
 
 import os
+from typing import TYPE_CHECKING
 
-from tritorch.autograd.profiler import KinetoStepTracker, kineto_available, record_function
+from tritorch.autograd.profiler import (
+    KinetoStepTracker as KinetoStepTracker,
+    kineto_available,
+    record_function,
+)
 from tritorch.core.profiling import (
     DeviceType,
     ExperimentalConfig as _ExperimentalConfig,
     ProfilerActivity,
-    RecordScope,
+    RecordScope as RecordScope,
 )
-from tritorch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
-from tritorch.profiler import itt
+from tritorch.optim.optimizer import (
+    Optimizer as Optimizer,
+    register_optimizer_step_post_hook as register_optimizer_step_post_hook,
+)
+from tritorch.profiler import itt as itt
 from tritorch.profiler.execution_trace import ExecutionTraceObserver
 from tritorch.profiler.profiler import (
     ProfilerAction,
@@ -20,6 +28,10 @@ from tritorch.profiler.profiler import (
     supported_activities,
     tensorboard_trace_handler,
 )
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.profiler import profiler as profiler
+
 
 __all__ = [
     "DeviceType", "ExecutionTraceObserver", "ProfilerAction", "ProfilerActivity",

@@ -13,19 +13,19 @@ safetensors    files of that format, which is not PyTorch's
 """
 
 from tritorch.serialization.allowlist import (
-    add_safe_globals,
-    clear_safe_globals,
-    get_safe_globals,
-    get_unsafe_globals_in_checkpoint,
-    safe_globals,
+    add_safe_globals as add_safe_globals,
+    clear_safe_globals as clear_safe_globals,
+    get_safe_globals as get_safe_globals,
+    get_unsafe_globals_in_checkpoint as get_unsafe_globals_in_checkpoint,
+    safe_globals as safe_globals,
 )
 from tritorch.serialization.helpers import (
-    SourceChangeWarning,
-    check_module_version_greater_or_equal,
-    mkdtemp,
-    normalize_storage_type,
-    storage_to_tensor_type,
-    validate_hpu_device,
+    SourceChangeWarning as SourceChangeWarning,
+    check_module_version_greater_or_equal as check_module_version_greater_or_equal,
+    mkdtemp as mkdtemp,
+    normalize_storage_type as normalize_storage_type,
+    storage_to_tensor_type as storage_to_tensor_type,
+    validate_hpu_device as validate_hpu_device,
 )
 from tritorch.serialization.internals import (
     T as T,
@@ -64,29 +64,29 @@ from tritorch.serialization.internals import (
     _should_read_directly as _should_read_directly,
 )
 from tritorch.serialization.legacy import MAGIC_NUMBER, PROTOCOL_VERSION
-from tritorch.serialization.loading import load
+from tritorch.serialization.loading import load as load
 from tritorch.serialization.locations import (
     MAP_LOCATION,
-    default_restore_location,
-    location_tag,
-    register_package,
-    validate_cuda_device,
+    default_restore_location as default_restore_location,
+    location_tag as location_tag,
+    register_package as register_package,
+    validate_cuda_device as validate_cuda_device,
 )
 from tritorch.serialization.options import (
-    LoadEndianness,
-    get_crc32_options,
-    get_default_load_endianness,
-    get_default_mmap_options,
-    set_crc32_options,
-    set_default_load_endianness,
-    set_default_mmap_options,
-    skip_data,
+    LoadEndianness as LoadEndianness,
+    get_crc32_options as get_crc32_options,
+    get_default_load_endianness as get_default_load_endianness,
+    get_default_mmap_options as get_default_mmap_options,
+    set_crc32_options as set_crc32_options,
+    set_default_load_endianness as set_default_load_endianness,
+    set_default_mmap_options as set_default_mmap_options,
+    skip_data as skip_data,
 )
-from tritorch.serialization.rebuild import StorageType
+from tritorch.serialization.rebuild import StorageType as StorageType
 from tritorch.serialization.safetensors import (
     SafetensorsError,
     load_safetensors,
     safetensors_metadata,
     save_safetensors,
 )
-from tritorch.serialization.saving import DEFAULT_PROTOCOL, save
+from tritorch.serialization.saving import DEFAULT_PROTOCOL, save as save

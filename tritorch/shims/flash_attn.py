@@ -51,12 +51,14 @@ def flash_attn_func(
 
 def flash_attn_qkvpacked_func(qkv: Tensor, *args: Any, **kwargs: Any) -> Any:
     """flash_attn_func of (batch, length, 3, heads, size)."""
-    return flash_attn_func(*qkv.unbind(2), *args, **kwargs)
+    q, k, v = qkv.unbind(2)
+    return flash_attn_func(q, k, v, *args, **kwargs)
 
 
 def flash_attn_kvpacked_func(q: Tensor, kv: Tensor, *args: Any, **kwargs: Any) -> Any:
     """flash_attn_func of queries, and of keys and values (batch, length, 2, heads, size)."""
-    return flash_attn_func(q, *kv.unbind(2), *args, **kwargs)
+    k, v = kv.unbind(2)
+    return flash_attn_func(q, k, v, *args, **kwargs)
 
 
 def flash_attn_varlen_func(

@@ -1,28 +1,39 @@
 """Written by tools/make_stubs.py."""
+
 # ruff: noqa
 # fmt: off
-
+# mypy: disable-error-code="overload-overlap,override,misc,assignment"
 import builtins as _b
 from collections.abc import Callable as _Callable, Sequence as _Sequence
-from typing import Any as _Any
-
+from typing import (Any as _Any, Literal as _Literal, NoReturn as _NoReturn, Self as _Self, SupportsIndex as _SupportsIndex, overload as _overload)
+import numpy as _numpy
+from tritorch.core.tensor import Tensor as _Tensor
 from tritorch.core.device import device as _device
 from tritorch.core.dtype import dtype as _dtype
+from tritorch.core.layout import layout as _layout
+from tritorch.core.layout import memory_format as _memory_format
 from tritorch.core.generator import Generator as _Generator
-from tritorch.core.tensor import Tensor as _Tensor
+from tritorch.core.size import Size as _Size
+from tritorch.core.symbolic import SymInt as _SymInt
+from tritorch.core.tensor_methods import _Device as _Device, _Dtype as _Dtype, _Int as _Int, _Number as _Number, _Index as _Index
+from tritorch import return_types as _return_types
+
 
 
 FUNCTIONS: _Any
-from tritorch.ops.windows import bartlett as bartlett
-def blackman(M: _b.int, *, sym: _b.bool = ..., dtype: _dtype | None = ..., layout: _Any = ..., device: _Any = ..., requires_grad: _b.bool = ...) -> _Tensor: ...
-from tritorch.ops.windows import cosine as cosine
-from tritorch.ops.windows import exponential as exponential
-from tritorch.ops.windows import gaussian as gaussian
-from tritorch.ops.windows import general_cosine as general_cosine
-from tritorch.ops.windows import general_hamming as general_hamming
-def hamming(M: _b.int, *, sym: _b.bool = ..., dtype: _dtype | None = ..., layout: _Any = ..., device: _Any = ..., requires_grad: _b.bool = ...) -> _Tensor: ...
-def hann(M: _b.int, *, sym: _b.bool = ..., dtype: _dtype | None = ..., layout: _Any = ..., device: _Any = ..., requires_grad: _b.bool = ...) -> _Tensor: ...
-from tritorch.ops.windows import kaiser as kaiser
-def nuttall(M: _b.int, *, sym: _b.bool = ..., dtype: _dtype | None = ..., layout: _Any = ..., device: _Any = ..., requires_grad: _b.bool = ...) -> _Tensor: ...
+def bartlett(M: _Int, *, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
+def blackman(M: _Int, *, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
+def cosine(M: _Int, *, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
+@_overload
+def exponential(M: _Int, *, center: _b.float | None = None, tau: _b.float = 1.0, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
+@_overload
+def exponential(input: _Tensor, lambd: _b.float = 1.0, *, generator: _Generator | None = None) -> _Tensor: ...
+def gaussian(M: _Int, *, std: _b.float = 1.0, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
+def general_cosine(M: _Int, *, a: _Any, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
+def general_hamming(M: _Int, *, alpha: _b.float = 0.54, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
+def hamming(M: _Int, *, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
+def hann(M: _Int, *, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
+def kaiser(M: _Int, *, beta: _b.float = 12.0, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
+def nuttall(M: _Int, *, sym: _b.bool = True, dtype: _Dtype | None = None, layout: _layout = ..., device: _Device | None = None, requires_grad: _b.bool = False) -> _Tensor: ...
 from tritorch.core.gates import publish as publish
 __all__ = ['bartlett', 'blackman', 'cosine', 'exponential', 'gaussian', 'general_cosine', 'general_hamming', 'hamming', 'hann', 'kaiser', 'nuttall']

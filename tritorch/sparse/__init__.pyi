@@ -1,18 +1,26 @@
 """Written by tools/make_stubs.py."""
+
 # ruff: noqa
 # fmt: off
-
+# mypy: disable-error-code="overload-overlap,override,misc,assignment"
 import builtins as _b
 from collections.abc import Callable as _Callable, Sequence as _Sequence
-from typing import Any as _Any
-
+from typing import (Any as _Any, Literal as _Literal, NoReturn as _NoReturn, Self as _Self, SupportsIndex as _SupportsIndex, overload as _overload)
+import numpy as _numpy
+from tritorch.core.tensor import Tensor as _Tensor
 from tritorch.core.device import device as _device
 from tritorch.core.dtype import dtype as _dtype
+from tritorch.core.layout import layout as _layout
+from tritorch.core.layout import memory_format as _memory_format
 from tritorch.core.generator import Generator as _Generator
-from tritorch.core.tensor import Tensor as _Tensor
+from tritorch.core.size import Size as _Size
+from tritorch.core.symbolic import SymInt as _SymInt
+from tritorch.core.tensor_methods import _Device as _Device, _Dtype as _Dtype, _Int as _Int, _Number as _Number, _Index as _Index
+from tritorch import return_types as _return_types
 
 
-Any: _Any
+
+from tritorch.cuda import Any as Any
 class BFloat16Tensor(_Tensor): ...
 class ByteTensor(_Tensor): ...
 class CharTensor(_Tensor): ...
@@ -25,19 +33,36 @@ class ShortTensor(_Tensor): ...
 from tritorch.sparse.semi_structured import SparseSemiStructuredTensor as SparseSemiStructuredTensor
 from tritorch.sparse.semi_structured import SparseSemiStructuredTensorCUSPARSELT as SparseSemiStructuredTensorCUSPARSELT
 from tritorch.sparse.semi_structured import SparseSemiStructuredTensorCUTLASS as SparseSemiStructuredTensorCUTLASS
-from tritorch.ops.interpret.sparse.products import addmm as addmm
+@_overload
+def addmm(mat: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _Number = 1.0, alpha: _Number = 1.0) -> _Tensor: ...
+@_overload
+def addmm(input: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> _Tensor: ...
+@_overload
+def addmm(input: _Tensor, mat1: _Tensor, mat2: _Tensor, out_dtype: _Dtype, *, beta: _Number = 1, alpha: _Number = 1) -> _Tensor: ...
 from tritorch.sparse.gradcheck import as_sparse_gradcheck as as_sparse_gradcheck
 from tritorch.ops.interpret.sparse.invariants import check_sparse_tensor_invariants as check_sparse_tensor_invariants
 from tritorch.sparse import gradcheck as gradcheck
-from tritorch.ops.interpret.sparse.reduce import log_softmax as log_softmax
-from tritorch.ops.interpret.sparse.products import sparse_mm as _as_mm
-mm = _as_mm
-from tritorch.ops.interpret.sparse.products import sampled_addmm as sampled_addmm
+@_overload
+def log_softmax(input: _Tensor, dim: _Int, half_to_float: _b.bool) -> _Tensor: ...
+@_overload
+def log_softmax(input: _Tensor, dim: _Int, dtype: _Dtype | None = None) -> _Tensor: ...
+@_overload
+def mm(mat1: _Tensor, mat2: _Tensor, reduce: _b.str | None = None) -> _Tensor: ...
+@_overload
+def mm(input: _Tensor, mat2: _Tensor) -> _Tensor: ...
+@_overload
+def mm(input: _Tensor, mat2: _Tensor, out_dtype: _Dtype) -> _Tensor: ...
+def sampled_addmm(input: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: _Tensor | None = None) -> _Tensor: ...
 from tritorch.sparse import semi_structured as semi_structured
-from tritorch.ops.interpret.sparse.reduce import softmax as softmax
-from tritorch.ops.interpret.sparse.diagonals import spdiags as spdiags
-from tritorch.ops.interpret.sparse.products import spsolve as spsolve
-from tritorch.ops.interpret.sparse.reduce import sparse_sum as _as_sum
-sum = _as_sum
+@_overload
+def softmax(input: _Tensor, dim: _Int, half_to_float: _b.bool) -> _Tensor: ...
+@_overload
+def softmax(input: _Tensor, dim: _Int, dtype: _Dtype | None = None) -> _Tensor: ...
+def spdiags(diagonals: _Tensor, offsets: _Tensor, shape: _Sequence[_Int], layout: _layout | None = None) -> _Tensor: ...
+@_overload
+def spsolve(input: _Tensor, other: _Tensor, *, left: _b.bool = True) -> _Tensor: ...
+@_overload
+def spsolve(A: _Tensor, B: _Tensor, *, left: _b.bool = True) -> _Tensor: ...
+def sum(input: _Tensor, dim: _Int | _Sequence[_Int] | None = None, dtype: _Dtype | None = None) -> _Tensor: ...
 from tritorch.sparse.semi_structured import to_sparse_semi_structured as to_sparse_semi_structured
 __all__ = ['SparseSemiStructuredTensor', 'SparseSemiStructuredTensorCUSPARSELT', 'SparseSemiStructuredTensorCUTLASS', 'addmm', 'as_sparse_gradcheck', 'check_sparse_tensor_invariants', 'log_softmax', 'mm', 'softmax', 'sum', 'to_sparse_semi_structured']

@@ -105,7 +105,7 @@ class SparseSemiStructuredTensor(Tensor):
         return cls(original_tensor.shape, packed, meta, None, None,
                    requires_grad=original_tensor.requires_grad)  # fmt: skip
 
-    def to_dense(self) -> Tensor:
+    def to_dense(self) -> Tensor:  # type: ignore[override]
         """The matrix with its zeros."""
         if self.packed is not None:
             return unpack(self.packed, self.meta)

@@ -17,7 +17,7 @@ import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.torch_version import TorchVersion
 from tritorch.utils import _cpp_build
@@ -408,10 +408,16 @@ def SyclExtension(name: str, sources: Sequence[str], *args: Any, **kwargs: Any) 
     raise _refused(name, "SYCL")
 
 
-def __getattr__(name: str) -> Any:
+def _come_late(name: str) -> Any:
     if name == "BuildExtension":  # importing setuptools takes longer than most extensions' use
         return _build_extension()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if TYPE_CHECKING:
+    BuildExtension: Any  # of setuptools' class, which is imported when it is asked for
+else:  # to checkers every name would be one
+    __getattr__ = _come_late
 
 
 @functools.cache

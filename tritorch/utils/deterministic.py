@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 import types
+from typing import TYPE_CHECKING
 
 from tritorch.core import defaults
+
+if TYPE_CHECKING:  # what is made at run time
+    from tritorch.utils.deterministic_made import *  # noqa: F403
 
 
 class _Settings(types.ModuleType):

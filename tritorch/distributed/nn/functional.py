@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch.autograd.function import Function
+from tritorch.autograd.function import Function as Function
 from tritorch.distributed import collectives as c10d
 from tritorch.distributed.groups import get_rank, get_world_size
-from tritorch.distributed.reduce_op import ReduceOp
+from tritorch.distributed.reduce_op import ReduceOp as ReduceOp
 from tritorch.ops.factory import empty, zeros
 
 __all__ = [

@@ -8,19 +8,19 @@ import operator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tritorch.fx.experimental.partitioner_utils import (
-    Device,
-    NodeLatency,
-    Partition,
-    PartitionerConfig,
-    PartitionMode,
-    get_extra_size_of,
-    get_latency_of_partitioned_graph,
-    get_partition_to_latency_mapping,
+    Device as Device,
+    NodeLatency as NodeLatency,
+    Partition as Partition,
+    PartitionerConfig as PartitionerConfig,
+    PartitionMode as PartitionMode,
+    get_extra_size_of as get_extra_size_of,
+    get_latency_of_partitioned_graph as get_latency_of_partitioned_graph,
+    get_partition_to_latency_mapping as get_partition_to_latency_mapping,
 )
-from tritorch.fx.graph_module import GraphModule
-from tritorch.fx.node import Node
-from tritorch.fx.passes.graph_manipulation import get_size_of_all_nodes
-from tritorch.fx.passes.split_module import split_module
+from tritorch.fx.graph_module import GraphModule as GraphModule
+from tritorch.fx.node import Node as Node
+from tritorch.fx.passes.graph_manipulation import get_size_of_all_nodes as get_size_of_all_nodes
+from tritorch.fx.passes.split_module import split_module as split_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

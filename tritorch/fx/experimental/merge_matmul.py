@@ -6,10 +6,10 @@ import itertools
 import operator
 from typing import Any
 
-from tritorch.fx._symbolic_trace import symbolic_trace
+from tritorch.fx._symbolic_trace import symbolic_trace as symbolic_trace
 from tritorch.fx.graph_module import GraphModule
-from tritorch.fx.node import Node
-from tritorch.fx.passes.tools_common import legalize_graph
+from tritorch.fx.node import Node as Node
+from tritorch.fx.passes.tools_common import legalize_graph as legalize_graph
 from tritorch.fx.proxy import Proxy
 
 

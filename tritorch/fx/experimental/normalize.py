@@ -6,11 +6,17 @@ import operator
 from typing import Any, ClassVar
 
 from tritorch.fx._naming import public
-from tritorch.fx.experimental.schema_type_annotation import AnnotateTypesWithSchema
+from tritorch.fx.experimental.schema_type_annotation import (
+    AnnotateTypesWithSchema as AnnotateTypesWithSchema,
+)
 from tritorch.fx.graph_module import GraphModule
-from tritorch.fx.interpreter import Transformer
-from tritorch.fx.node import Node, map_aggregate
-from tritorch.fx.operator_schemas import create_type_hint, normalize_function, normalize_module
+from tritorch.fx.interpreter import Transformer as Transformer
+from tritorch.fx.node import Node as Node, map_aggregate as map_aggregate
+from tritorch.fx.operator_schemas import (
+    create_type_hint as create_type_hint,
+    normalize_function as normalize_function,
+    normalize_module as normalize_module,
+)
 
 
 class NormalizeArgs(Transformer):

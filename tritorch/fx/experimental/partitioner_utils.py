@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from tritorch.fx.node import Node
+from tritorch.fx.node import Node as Node
 
 _STORED = ("placeholder", "get_attr")
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch.core.settings import _assert
-from tritorch.fx._symbolic_trace import Tracer
-from tritorch.fx.graph import Graph
+from tritorch.fx._symbolic_trace import Tracer as Tracer
+from tritorch.fx.graph import Graph as Graph
 from tritorch.nn.modules.module import Module
 
 

@@ -57,7 +57,7 @@ class CausalBias(Tensor):
         own = square or attn_mask.variant is CausalVariant.UPPER_LEFT
         mask = None if own else attn_mask._materialize(query.device)
         return functional.scaled_dot_product_attention(
-            query, key, value, mask, dropout_p, own, scale, enable_gqa
+            query, key, value, mask, dropout_p, own, scale=scale, enable_gqa=enable_gqa
         )
 
     @classmethod

@@ -7,11 +7,15 @@ one pass over memory (`nn.utils.fusion`).
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tritorch import nn
 from tritorch.core.tensor import Tensor
 from tritorch.nn.utils.fusion import bn_act, conv_bn_act
+
+if TYPE_CHECKING:  # what is made at run time
+    from tritorch.nn.intrinsic._made import *  # noqa: F403
+
 
 _CONVS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)

@@ -8,6 +8,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
 from tritorch.nn.modules.linear import NonDynamicallyQuantizableLinear, parameter
 from tritorch.nn.modules.module import Module
+from tritorch.nn.parameter import Parameter
 
 F: Any = _functions
 
@@ -15,13 +16,13 @@ F: Any = _functions
 class MultiheadAttention(Module):
     """softmax(Q K^T / sqrt(d)) V for several heads, between linear maps."""
 
-    in_proj_weight: Any
-    in_proj_bias: Any
-    q_proj_weight: Any
-    k_proj_weight: Any
-    v_proj_weight: Any
-    bias_k: Any
-    bias_v: Any
+    in_proj_weight: Parameter
+    in_proj_bias: Parameter
+    q_proj_weight: Parameter
+    k_proj_weight: Parameter
+    v_proj_weight: Parameter
+    bias_k: Parameter | None
+    bias_v: Parameter | None
 
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,

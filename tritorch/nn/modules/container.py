@@ -6,7 +6,7 @@ import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tritorch.core.deprecation import deprecated
 from tritorch.core.tensor import Tensor, typename
@@ -36,6 +36,13 @@ class Container(Module):
 
 class Sequential(Module):
     """Modules that run one after the other."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self, *args: Module) -> None: ...
+        @overload
+        def __init__(self, arg: OrderedDict[str, Module], /) -> None: ...
 
     def __init__(self, *args: Any) -> None:
         super().__init__()

@@ -12,6 +12,7 @@ from tritorch.nn import functional as _functions, init
 from tritorch.nn.common_types import _size_any_t
 from tritorch.nn.modules.linear import parameter
 from tritorch.nn.modules.module import Module
+from tritorch.nn.parameter import Parameter
 
 F: Any = _functions
 
@@ -26,8 +27,8 @@ def repeated(value: Any, n: int) -> tuple[int, ...]:
 class _ConvNd(Module):
     """What all convolutions share: sizes, checks, initialisation, printing."""
 
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: tuple[int, ...],

@@ -17,7 +17,7 @@ F: Any = _functions
 class _Table(Module):
     """A table of vectors, one row of which may be padding."""
 
-    weight: Any
+    weight: Parameter
 
     def _setup(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None,

@@ -72,6 +72,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     """Linear, with as many inputs as the first one has."""
 
     cls_to_become = Linear
+    weight: UninitializedParameter
+    bias: UninitializedParameter
 
     def __init__(
         self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None

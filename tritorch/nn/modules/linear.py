@@ -34,8 +34,8 @@ class Linear(Module):
     """x W^T + b."""
 
     __constants__ = ("in_features", "out_features")
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, device: Any = None,
@@ -78,8 +78,8 @@ class NonDynamicallyQuantizableLinear(Linear):
 class Bilinear(Module):
     """x1^T A x2 + b."""
 
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
@@ -120,7 +120,7 @@ class Bilinear(Module):
 class PReLU(Module):
     """x, or a learned slope times x below 0."""
 
-    weight: Any
+    weight: Parameter
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
@@ -14,6 +14,10 @@ from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
 from tritorch.ops.linear_cross_entropy import LinearCrossEntropyOptions
 from tritorch.ops.loss import reduction_mode
+
+if TYPE_CHECKING:  # what is made at run time
+    from tritorch.nn.modules.loss_made import *  # noqa: F403
+
 
 F: Any = _functions
 

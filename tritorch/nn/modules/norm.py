@@ -13,6 +13,7 @@ from tritorch.nn import functional as _functions, init
 from tritorch.nn.modules._functions import SyncBatchNorm as _SyncBatchNorm
 from tritorch.nn.modules.linear import parameter
 from tritorch.nn.modules.module import Module
+from tritorch.nn.parameter import Parameter
 
 F: Any = _functions
 
@@ -21,11 +22,11 @@ class _NormBase(Module):
     """Weights and running statistics of one number for each channel."""
 
     _version = 2
-    weight: Any
-    bias: Any
-    running_mean: Any
-    running_var: Any
-    num_batches_tracked: Any
+    weight: Parameter
+    bias: Parameter
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
     _dims: tuple[int, ...] = ()
     _dims_text = ""
 
@@ -52,10 +53,10 @@ class _NormBase(Module):
 
     def reset_running_stats(self) -> None:
         """Mean 0, variance 1, no batches."""
-        if self.track_running_stats:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-            self.num_batches_tracked.zero_()
+        starts = (self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)
+        for statistic, start in starts if self.track_running_stats else ():
+            if statistic is not None:
+                statistic.fill_(start)
 
     def reset_parameters(self) -> None:
         """Weights 1, biases 0."""
@@ -240,8 +241,8 @@ def _shape_of(shape: int | Sequence[int]) -> tuple[int, ...]:
 class LayerNorm(Module):
     """(x - mean) / sqrt(var + eps) over the last dims, scaled and shifted."""
 
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
 
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float = 1e-5,
@@ -277,8 +278,8 @@ class LayerNorm(Module):
 class GroupNorm(Module):
     """Layer norm over groups of channels."""
 
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
@@ -318,7 +319,7 @@ class GroupNorm(Module):
 class RMSNorm(Module):
     """x / sqrt(mean(x^2) + eps) over the last dims, scaled."""
 
-    weight: Any
+    weight: Parameter
 
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float | None = None,

@@ -12,6 +12,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.nn import init
 from tritorch.nn.modules.linear import parameter
 from tritorch.nn.modules.module import Module
+from tritorch.nn.parameter import Parameter
 from tritorch.nn.utils.rnn import PackedSequence
 
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
@@ -277,10 +278,10 @@ class GRU(RNNBase):
 class RNNCellBase(Module):
     """What the cells share: the weights of one step."""
 
-    weight_ih: Any
-    weight_hh: Any
-    bias_ih: Any
-    bias_hh: Any
+    weight_ih: Parameter
+    weight_hh: Parameter
+    bias_ih: Parameter
+    bias_hh: Parameter
     _mode = ""
 
     def __init__(

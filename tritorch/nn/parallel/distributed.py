@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["DistributedDataParallel"]  # noqa: F822  (found when it is asked for)
+from typing import TYPE_CHECKING
+
+__all__ = ["DistributedDataParallel"]
 
 
-def __getattr__(name: str) -> object:
+def _come_late(name: str) -> object:
     if name == "DistributedDataParallel":
         from tritorch.distributed.ddp.module import DistributedDataParallel
 
@@ -15,3 +17,9 @@ def __getattr__(name: str) -> object:
 
         return statistics._dump_DDP_relevant_env_vars
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if TYPE_CHECKING:
+    from tritorch.distributed.ddp.module import DistributedDataParallel as DistributedDataParallel
+else:  # to checkers every name would be one
+    __getattr__ = _come_late

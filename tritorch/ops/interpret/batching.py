@@ -16,6 +16,7 @@ the record.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -470,7 +471,7 @@ def norm_of_rows(op: Any, batch: Batch, params: Params) -> Any:
         return _each(op.call((x, *batch.inputs[1:]), params))
     out, *statistics = op.call((x, *(None for _ in affine)), params)
     shapes = [batch.aligned(i, batch.ndim(0)) for i in range(1, len(batch.inputs))]
-    for apply, value in zip((Tensor.mul, Tensor.add), shapes):  # type: ignore[attr-defined]
+    for apply, value in zip((operator.mul, operator.add), shapes):
         out = out if value is None else apply(out, value)
     return _each((out, *statistics))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from tritorch.package._mangling import is_mangled
+from tritorch.package._mangling import is_mangled as is_mangled
 
 
 def is_from_package(obj: Any) -> bool:

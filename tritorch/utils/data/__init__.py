@@ -1,6 +1,14 @@
 """Datasets, samplers and the loader, as in torch.utils.data."""
 
-from tritorch.utils.data import _utils, dataloader, dataset, distributed, sampler
+from typing import TYPE_CHECKING
+
+from tritorch.utils.data import (
+    _utils,
+    dataloader as dataloader,
+    dataset as dataset,
+    distributed as distributed,
+    sampler as sampler,
+)
 from tritorch.utils.data.dataloader import (
     DataLoader,
     _DatasetKind,
@@ -41,6 +49,10 @@ from tritorch.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.utils.data import datapipes as datapipes
+
 
 __all__ = [
     "BatchSampler", "ChainDataset", "ConcatDataset", "DFIterDataPipe", "DataChunk", "DataLoader",

@@ -1,3 +1,3 @@
 """What passes over graphs are made of."""
 
-from tritorch.fx.passes.infra import pass_base
+from tritorch.fx.passes.infra import pass_base as pass_base

@@ -7,10 +7,10 @@ import operator
 from collections.abc import Iterable, Sequence
 
 from tritorch.fx._naming import qualified_name
-from tritorch.fx.graph_module import GraphModule
-from tritorch.fx.node import Node
-from tritorch.fx.passes.operator_support import OperatorSupportBase
-from tritorch.fx.passes.utils.fuser_utils import fuse_by_partitions
+from tritorch.fx.graph_module import GraphModule as GraphModule
+from tritorch.fx.node import Node as Node
+from tritorch.fx.passes.operator_support import OperatorSupportBase as OperatorSupportBase
+from tritorch.fx.passes.utils.fuser_utils import fuse_by_partitions as fuse_by_partitions
 
 
 class Partition:

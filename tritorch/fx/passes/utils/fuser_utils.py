@@ -6,17 +6,17 @@ import copy
 import heapq
 from typing import Any
 
-from tritorch.fx._compatibility import compatibility
-from tritorch.fx.graph import Graph
-from tritorch.fx.graph_module import GraphModule
-from tritorch.fx.node import Node
+from tritorch.fx._compatibility import compatibility as compatibility
+from tritorch.fx.graph import Graph as Graph
+from tritorch.fx.graph_module import GraphModule as GraphModule
+from tritorch.fx.node import Node as Node
 from tritorch.fx.passes.tools_common import (
     NodeList,
     NodeSet,
     legalize_graph as legalize_graph,
     stable_topological_sort,
 )
-from tritorch.fx.passes.utils.common import lift_subgraph_as_module
+from tritorch.fx.passes.utils.common import lift_subgraph_as_module as lift_subgraph_as_module
 from tritorch.fx.proxy import Proxy
 
 

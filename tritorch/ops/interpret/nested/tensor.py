@@ -61,7 +61,7 @@ class NestedTensor(Tensor):
     # ---- what PyTorch's has -------------------------------------------------------------------
 
     @property
-    def _values(self) -> Tensor:
+    def _values(self) -> Tensor:  # type: ignore[override]
         return self._array.values
 
     @property

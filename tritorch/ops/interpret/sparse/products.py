@@ -13,7 +13,7 @@ from tritorch import _C
 from tritorch.core import layout as layouts
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.sparse import COMPRESSED, SHOWN, SparseArray
-from tritorch.core.tensor import Tensor
+from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.checks import require_tensor
 from tritorch.ops.interpret.sparse.convert import compress, to_dense
 from tritorch.ops.interpret.sparse.record import (
@@ -76,7 +76,7 @@ def _entries(x: Tensor) -> tuple[Pattern, Tensor]:
     x = coalesced(in_coo(x))
     rows, cols = x._array.indices.unbind(0)
     rows, cols = rows.contiguous(), cols.contiguous()
-    return Pattern(_pointers(rows, x.shape[0]), rows, cols, tuple(x.shape)), values_of(x)
+    return Pattern(_pointers(rows, x.shape[0]), rows, cols, (x.shape[0], x.shape[1])), values_of(x)
 
 
 def _to_other(g: Tensor, values: Tensor, pattern: Pattern) -> Tensor:
@@ -394,7 +394,7 @@ PUBLIC["hspmm"], PUBLIC["sspaddmm"], PUBLIC["smm"] = hspmm, sspaddmm, smm
 PUBLIC["spmm"] = PUBLIC["dsmm"] = computes("mm", "spmm", "dsmm")(PUBLIC["mm"])
 PUBLIC["hsmm"] = computes("hspmm", "hsmm")(hspmm)
 PUBLIC["saddmm"] = computes("sspaddmm", "saddmm")(PUBLIC["addmm"])
-Tensor.sspaddmm, Tensor.smm = sspaddmm, smm  # type: ignore[attr-defined]
+attach(sspaddmm=sspaddmm, smm=smm)
 
 
 def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:

@@ -1,3 +1,3 @@
 """Datapipes (deprecated in PyTorch): the base classes, registration and checks; no pipes."""
 
-from tritorch.utils.data.datapipes import datapipe
+from tritorch.utils.data.datapipes import datapipe as datapipe

@@ -15,9 +15,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritorch.distributed.elastic.multiprocessing.errors.error_handler import ErrorHandler
+
+if TYPE_CHECKING:  # modules that come when they are asked for, or with others
+    from tritorch.distributed.elastic.multiprocessing.errors import error_handler as error_handler
+
 
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.fx._compatibility import compatibility
-from tritorch.fx.graph import Graph
-from tritorch.fx.graph_module import GraphModule
-from tritorch.fx.node import Node
-from tritorch.fx.passes.infra.pass_base import PassBase, PassResult
+from tritorch.fx.graph import Graph as Graph
+from tritorch.fx.graph_module import GraphModule as GraphModule
+from tritorch.fx.node import Node as Node
+from tritorch.fx.passes.infra.pass_base import PassBase as PassBase, PassResult as PassResult
 from tritorch.ops.record.overloads import namespace
-from tritorch.utils._pytree import tree_flatten
+from tritorch.utils._pytree import tree_flatten as tree_flatten
 
 __all__ = ["CSEPass", "get_CSE_banned_ops"]
 
