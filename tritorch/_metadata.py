@@ -7,13 +7,14 @@ not fetch gigabytes for a package that asks for it.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import sysconfig
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from tritorch import _commands
 
 # The PyTorch whose API this is: what programs mean that look at torch.__version__.
 VERSION = "2.13.0"
@@ -89,7 +90,7 @@ def remove() -> bool:
 
 def main(arguments: list[str]) -> int:
     """`python -m tritorch stand-in [--remove]`"""
-    parser = argparse.ArgumentParser(
+    parser = _commands.Parser(
         prog="python -m tritorch stand-in",
         description=f"Tells pip that torch {API} is installed in this environment, so that "
         "packages that ask for torch install without it, and puts torchrun beside pip. `pip "
