@@ -80,12 +80,14 @@ clean:  ## remove what make made
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 $(VENV)/.venv:
+	@echo "Making an environment in $(VENV)"
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tritorch needs Python 3.11 or later: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
 # Build tools live in .venv, so that rebuilding is incremental and asks no index.
 $(VENV)/.build-tools: $(VENV)/.venv pyproject.toml
+	@echo "Installing build tools: CMake, Ninja, nanobind"
 	$(PIP) install 'scikit-build-core>=0.10' 'nanobind>=2.0' cmake ninja $(if $(TRITON),triton==$(TRITON))
 	touch $@
 
@@ -93,14 +95,17 @@ $(VENV)/.modules: FORCE | $(VENV)/.venv
 	@echo '$(MODULES)' | cmp -s - $@ || echo '$(MODULES)' > $@
 
 $(VENV)/.package: $(VENV)/.build-tools $(VENV)/.modules $(NATIVE)
+	@echo "Building tritorch: $(words $(filter %.cpp,$(NATIVE))) C++ files, some minutes the first time"
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation -C build-dir=build/module$(patsubst .venv%,%,$(VENV)) -e .
 	touch $@
 
 $(VENV)/.test-tools: $(VENV)/.venv pyproject.toml
+	@echo "Installing what tests need"
 	$(PIP) install $$($(call extra,test))
 	touch $@
 
 $(VENV)/.dev-tools: $(VENV)/.package $(VENV)/.test-tools
+	@echo "Installing ruff, mypy and other tools"
 	$(PIP) install $$($(call extra,dev))
 	touch $@
 

@@ -128,7 +128,8 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
 
     def rate(step: int) -> float:
         """Rises over 20 steps, then falls along a cosine to a twentieth."""
-        rest = 0.5 + 0.5 * math.cos(math.pi * min(1.0, step / options.steps))
+        share = run.share(step) if step else 0.0
+        rest = 0.5 + 0.5 * math.cos(math.pi * min(1.0, share))
         return min(1.0, (step + 1) / 20) * (0.05 + 0.95 * rest)
 
     schedules = [torch.optim.lr_scheduler.LambdaLR(o, rate) for o in (muon, adam)]

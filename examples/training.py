@@ -19,7 +19,7 @@ import picture
 import tritorch as torch
 
 # What may differ between a run and the one that resumes it.
-_FREE = {"resume", "out", "device", "steps", "save_every"}
+_FREE = {"resume", "out", "device", "steps", "seconds", "save_every"}
 
 
 def parse(
@@ -37,6 +37,12 @@ def parse(
     add("--dtype", default="float32", choices=["float32", "bfloat16", "float16"],
         help="what autocast computes in (%(default)s)")  # fmt: skip
     add("--steps", type=int, default=steps, help="optimizer steps (%(default)s)")
+    add(
+        "--seconds",
+        type=float,
+        default=0.0,
+        help="end after so long, if that comes before the last step (0: never)",
+    )
     add("--seed", type=int, default=0, help="of data and weights (%(default)s)")
     add("--out", type=Path, default=Path("runs") / name,
         help="folder of checkpoint, curve and sample (%(default)s)")  # fmt: skip
@@ -48,6 +54,8 @@ def parse(
     options = parser.parse_args(argv)
     if options.steps < 1 or options.save_every < 1:
         parser.error("--steps and --save-every must be at least 1")
+    if options.seconds < 0:
+        parser.error("--seconds must be at least 0")
     options.device = torch.device(options.device)
     if options.device.type == "cuda" and not torch.cuda.is_available():
         parser.error("no GPU here: try --device cpu, or TRITORCH_SIMULATE_CUDA=1")
@@ -81,12 +89,18 @@ class Run:
         options.out.mkdir(parents=True, exist_ok=True)
         if options.resume and self.checkpoint.exists():
             self._load()
-        self._progress = _Progress(len(self.history["loss"]), options.steps, unit, self.device)
+        done = len(self.history["loss"])
+        self._progress = _Progress(done, options.steps, options.seconds, unit, self.device)
 
     @property
     def checkpoint(self) -> Path:
         """The file with everything that the next step depends on."""
         return self.options.out / "checkpoint.pt"
+
+    def share(self, step: int) -> float:
+        """How much of the run is over before a step: by its number, or by the clock under
+        --seconds."""
+        return max(step / self.options.steps, self._progress.spent())
 
     @property
     def losses(self) -> list[float]:
@@ -113,6 +127,8 @@ class Run:
             for step in range(first, last):
                 yield step
                 stop = bool(asked)
+                if not stop and self._progress.spent() >= 1:
+                    break
                 if stop or ((step + 1) % self.options.save_every == 0 and step + 1 < last):
                     self.save()
                 if stop:
@@ -196,8 +212,12 @@ class _Progress:
 
     BAR = 20
 
-    def __init__(self, done: int, total: int, unit: str, device: torch.device) -> None:
+    def __init__(
+        self, done: int, total: int, seconds: float, unit: str, device: torch.device
+    ) -> None:
         self.done, self.total, self.unit, self.device = done, total, unit, device
+        self.seconds = seconds
+        self.warm: float | None = None  # when the first step ended: it may have compiled
         self.terminal = sys.stdout.isatty()
         self.every = 0.2 if self.terminal else 5.0
         self.width = 0
@@ -207,7 +227,13 @@ class _Progress:
         self.began = self.shown = now
         self.first = self.done
         self.counted = self.since = 0  # units in all but the first step; steps since the last line
-        self.warm: float | None = None  # when the first step ended: it may have compiled
+        self.warm = None
+
+    def spent(self) -> float:
+        """The share of the seconds that is spent; the first step does not count."""
+        if not self.seconds or self.warm is None:
+            return 0.0
+        return (time.perf_counter() - self.warm) / self.seconds
 
     def advance(self, count: int) -> bool:
         """Notes a step; whether it is to be shown."""
@@ -230,9 +256,13 @@ class _Progress:
         steps = self.done - self.first - 1
         rate = self.counted / (now - self.warm) if steps else 0.0
         left = (self.total - self.done) * ((now - self.warm) / steps if steps else step_time)
-        full = self.BAR * self.done // self.total
+        over = max(self.done / self.total, self.spent())
+        if self.seconds:
+            left = min(left, max(0.0, 1 - self.spent()) * self.seconds)
+        full = min(self.BAR, int(self.BAR * over))
+        of = f"/{self.total}" if not self.seconds else ""
         parts = [
-            f"{self.done:>{len(str(self.total))}}/{self.total}",
+            f"{self.done:>{len(str(self.total))}}{of}",
             f"loss {loss:.4f}",
             *(f"{name} {value:.4g}" for name, value in values.items()),
             f"{step_time * 1e3:.3g} ms/step" if step_time < 1 else f"{step_time:.3g} s/step",

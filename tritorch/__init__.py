@@ -3,8 +3,10 @@
 import sys as _sys
 
 from tritorch._extension import require as _require
+from tritorch._variables import require as _require_values
 
 _require()
+_require_values()
 
 from math import e, inf, nan, pi
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+
+from tritorch import _commands
+from tritorch.version import __version__
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs a subcommand and returns the exit status; without one, prints help."""
-    parser = argparse.ArgumentParser(prog="python -m tritorch")
+    parser = _commands.Parser(prog="python -m tritorch")
+    parser.add_argument("--version", action="version", version=f"tritorch {__version__}")
     commands = parser.add_subparsers(
         dest="command", metavar="{doctor,demo,bench,precompile,run,profile,memory,launch,stand-in}"
     )
@@ -45,6 +48,9 @@ def main(argv: list[str] | None = None) -> int:
         help="tell pip that torch is here, for packages that ask for it; see stand-in --help",
     )  # fmt: skip
     given = sys.argv[1:] if argv is None else argv
+    if given and not given[0].startswith("-") and given[0] not in commands.choices:
+        near = _commands.suggestion(given[0], commands.choices)
+        parser.error(f"unknown command {given[0]}" + (near or "; --help lists them"))
     if given[:1] == ["run"]:  # everything after it is the program's
         from tritorch import _as_torch
 
@@ -69,21 +75,19 @@ def main(argv: list[str] | None = None) -> int:
         from tritorch import _precompile
 
         return _precompile.main(given[1:])
-    options, rest = parser.parse_known_args(argv)
-    if options.command == "doctor":
+    if given[:1] == ["doctor"]:
         from tritorch import _doctor
 
-        return _doctor.main(rest)
-    if options.command == "stand-in":
+        return _doctor.main(given[1:])
+    if given[:1] == ["stand-in"]:
         from tritorch import _metadata
 
-        return _metadata.main(rest)
-    if options.command == "demo":
+        return _metadata.main(given[1:])
+    if given[:1] == ["demo"]:
         from tritorch import demo
 
-        return demo.main(rest)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        return demo.main(given[1:])
+    parser.parse_args(given)
     parser.print_help()
     return 0
 

@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from tritorch import _absent, _devices, _metadata, _names, _renaming
+from tritorch import _absent, _commands, _devices, _metadata, _names, _renaming
 from tritorch.torch_version import TorchVersion
 
 
@@ -191,11 +191,10 @@ def run(arguments: Sequence[str], aliased: bool = True) -> int:
         print(_USAGE)
         return 0 if arguments else 2
     first, rest = arguments[0], list(arguments[1:])
-    if first in ("-m", "-c") and not rest:
-        print(f"python -m tritorch run: {first} takes an argument\n{_USAGE}", file=sys.stderr)
-        return 2
-    if first not in ("-m", "-c", "-") and not Path(first).exists():
-        print(f"python -m tritorch run: no such file: {first}", file=sys.stderr)
+    try:
+        _commands.program([first, *rest])
+    except _commands.Refused as error:
+        print(f"python -m tritorch run: {error}", file=sys.stderr)
         return 2
     if aliased:
         as_torch()

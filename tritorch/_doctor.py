@@ -6,7 +6,6 @@ the import fails.  Whatever could initialise CUDA, crash or hang runs in a proce
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import difflib
 import importlib.metadata
@@ -18,11 +17,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from tritorch import _assemblers, _extension
+from tritorch import _assemblers, _commands, _extension, _variables
 from tritorch.version import __version__
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
@@ -32,24 +32,6 @@ MIN_NUMPY = (1, 26)
 MIN_TRITON = (3, 6)
 MIN_CUDA = 12000  # as the driver reports it: 12.0, which came with driver 525
 GOOD_CAPABILITY = (8, 0)
-
-# Every setting that tritorch reads from the environment.
-SETTINGS = {
-    "TRITORCH_SIMULATE_CUDA": "the simulated device in place of a GPU",
-    "TRITORCH_CUDA_ALLOC_CONF": "settings of the caching allocator",
-    "TRITORCH_LIBCUDA": "the driver library to load in place of libcuda.so.1",
-    "TRITORCH_CACHE_DIR": "where compiled kernels are kept",
-    "TRITORCH_KERNEL_PACK": "files of kernels that `precompile --pack` wrote",
-    "TRITORCH_COMPILE_MESSAGES": "0: a terminal is not told what is being compiled",
-    "TRITORCH_COMPILERS": "processes that compile kernels side by side",
-    "TRITORCH_LOADER_STALL_SECONDS": "how long a loader waits before it tells where workers are",
-    "TRITORCH_JOB_SECRET": "what all processes of a job know, and others do not",
-    "TRITORCH_STORE_INTERFACE": "the address at which a job's store listens",
-    "TRITORCH_GLOO_TRANSPORT": "tcp: collectives on one host do not use shared memory",
-    "TRITORCH_GLOO_ALL_REDUCE": "how sums go over TCP: direct, halving, tree or ring",
-    "TRITORCH_LIBNCCL": "the NCCL library to load",
-    "TRITORCH_TEST_DEVICE": "the device that tests run on",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +50,9 @@ def version_tuple(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
-def _run(code: str, timeout: float = 120, **environment: str | None) -> tuple[str, str]:
+def _run(
+    code: str, timeout: float = 120, environment: Mapping[str, str | None] = MappingProxyType({})
+) -> tuple[str, str]:
     """Runs Python code in a fresh interpreter: its last line of output, or what went wrong."""
     env = {**os.environ, **{k: v for k, v in environment.items() if v is not None}}
     for name, value in environment.items():
@@ -222,11 +206,13 @@ def kernel_module_version() -> str:
 
 
 def check_driver(probe: dict[str, Any], module: str = "") -> Finding:
-    simulate = "; TRITORCH_SIMULATE_CUDA=1 tries tritorch without a GPU"
+    simulate = "" if _simulated() else "; TRITORCH_SIMULATE_CUDA=1 tries tritorch without a GPU"
     if "crash" in probe:
         return Finding("driver", WARN, f"asking it failed: {probe['crash']}", "run nvidia-smi")
     if "load_error" in probe:
-        if module or os.path.exists("/dev/nvidiactl"):
+        if named := os.environ.get("TRITORCH_LIBCUDA"):
+            fix = f"TRITORCH_LIBCUDA names {named}, which does not load: correct or unset it"
+        elif module or os.path.exists("/dev/nvidiactl"):
             fix = (
                 "the kernel module is here but not its library: in a container, start it with "
                 "--gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
@@ -296,12 +282,26 @@ def check_settings(environment: dict[str, str]) -> Iterator[Finding]:
     for name, value in sorted(environment.items()):
         if not name.startswith("TRITORCH_"):
             continue
-        if name in SETTINGS:
+        if name == _assemblers.DRIVER or not value:  # for processes of tritorch's own, or unset
+            continue
+        if sentence := _variables.refusal(name, value) if name in _variables.SETTINGS else "":
+            yield Finding(name, FAIL, sentence.removeprefix(f"{name}: "), "correct or unset it")
+        elif name in _variables.SETTINGS:
             shown = "set" if name == "TRITORCH_JOB_SECRET" else repr(value)
-            yield Finding(name, NOTE, f"{shown}: {SETTINGS[name]}")
+            off = name == "TRITORCH_SIMULATE_CUDA" and value == "0"
+            about = "no simulated device" if off else _variables.SETTINGS[name].about
+            missing = [
+                path for path in value.split(":")
+                if name == "TRITORCH_KERNEL_PACK" and path and not os.path.exists(path)
+            ]  # fmt: skip
+            if missing:
+                yield Finding(name, WARN, f"{shown}: there is no {missing[0]}", "correct it")
+            else:
+                yield Finding(name, NOTE, f"{shown}: {about}")
         else:
-            near = difflib.get_close_matches(name, SETTINGS, 1)
-            fix = f"did you mean {near[0]}?" if near else f"known: {', '.join(SETTINGS)}"
+            near = difflib.get_close_matches(name, _variables.SETTINGS, 1)
+            known = ", ".join(_variables.SETTINGS)
+            fix = f"did you mean {near[0]}?" if near else f"known: {known}"
             yield Finding(name, WARN, f"{value!r}: tritorch has no such setting", fix)
 
 
@@ -311,10 +311,17 @@ def check_kept() -> Iterator[Finding]:
         from tritorch._triton import cache
     except ImportError:  # without the extension
         return
+    if cache.root() is None:
+        yield Finding("kept kernels", NOTE, "none: there is no home", "set TRITORCH_CACHE_DIR")
+        return
     kept = [size for _, size in cache.entries()]
     detail = f"{len(kept)} kernels, {sum(kept) / 1e6:.1f} MB in {cache.root()}"
     fix = "`python -m tritorch precompile --clear` removes them" if sum(kept) > 5e8 else ""
     yield Finding("kept kernels", NOTE if fix else OK, detail, fix)
+
+
+def _simulated() -> bool:
+    return os.environ.get("TRITORCH_SIMULATE_CUDA", "") not in ("", "0")
 
 
 def kernel_cache() -> Path:
@@ -357,12 +364,14 @@ def try_all(extension: Finding, driver: Finding, probe: dict[str, Any]) -> Itera
         for name in ("CPU", "simulated device", "GPU"):
             yield Finding(name, FAIL, "no: the extension does not load")
         return
-    _, problem = _run(_IMPORT)
+    # What the settings are refused for is said above; here is what works without those.
+    refused: dict[str, str | None] = dict.fromkeys(_variables.refusals(os.environ))
+    _, problem = _run(_IMPORT, environment=refused)
     yield Finding("CPU", FAIL, f"no: {problem}") if problem else Finding("CPU", OK, "works")
 
-    setting = os.environ.get("TRITORCH_SIMULATE_CUDA", "")
-    requested = setting not in ("", "0")
-    _, problem = _run(_DEVICE, TRITORCH_SIMULATE_CUDA=setting if requested else "1")
+    requested = _simulated() and "TRITORCH_SIMULATE_CUDA" not in refused
+    setting = os.environ["TRITORCH_SIMULATE_CUDA"] if requested else "1"
+    _, problem = _run(_DEVICE, environment=refused | {"TRITORCH_SIMULATE_CUDA": setting})
     if problem:
         yield Finding("simulated device", FAIL if requested else WARN, f"no: {problem}")
     else:
@@ -372,7 +381,7 @@ def try_all(extension: Finding, driver: Finding, probe: dict[str, Any]) -> Itera
     if not probe["gpus"]:
         yield Finding("GPU", NOTE, "no: none is usable here", driver.fix)
         return
-    name, problem = _run(_DEVICE, TRITORCH_SIMULATE_CUDA=None)
+    name, problem = _run(_DEVICE, environment=refused | {"TRITORCH_SIMULATE_CUDA": None})
     if problem:
         yield Finding("GPU", FAIL, f"no: {problem}")
     elif requested:
@@ -424,7 +433,7 @@ def render(sections: dict[str, list[Finding]]) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Prints the report; the exit status: 0 if tritorch can run."""
-    parser = argparse.ArgumentParser(
+    parser = _commands.Parser(
         prog="python -m tritorch doctor",
         description="Report what is installed, what works, what does not, and the fix.",
     )

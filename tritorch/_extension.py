@@ -64,6 +64,20 @@ def require() -> None:
 
 def doctor_arguments(argv: list[str]) -> list[str] | None:
     """What follows in `python -m tritorch doctor ...`; None for any other command line."""
+    found = _arguments(argv)
+    return found[1:] if found and found[0] == "doctor" else None
+
+
+def command(argv: list[str]) -> str | None:
+    """The command of `python -m tritorch command ...` or `tritorch command ...`, "" if that names
+    none; None for any other command line."""
+    found = _arguments(argv)
+    return None if found is None else (found[0] if found else "")
+
+
+def _arguments(argv: list[str]) -> list[str] | None:
+    if len(argv) > 1 and Path(argv[1]).name == "tritorch" and Path(argv[1]).is_file():
+        return argv[2:]  # the installed script
     for i, argument in enumerate(argv):
         if argument == "-m":
             rest = argv[i + 1 :]
@@ -71,7 +85,7 @@ def doctor_arguments(argv: list[str]) -> list[str] | None:
             rest = [argument[2:], *argv[i + 1 :]]
         else:
             continue
-        return rest[2:] if rest[:2] == ["tritorch", "doctor"] else None
+        return rest[1:] if rest[:1] == ["tritorch"] else None
     return None
 
 

@@ -7,7 +7,6 @@ not fetch gigabytes for a package that asks for it.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import sysconfig
@@ -15,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tritorch import _stub_package
+from tritorch import _commands, _stub_package
 
 # The PyTorch whose API this is: what programs mean that look at torch.__version__.
 VERSION = "2.13.0"
@@ -94,7 +93,7 @@ def remove() -> bool:
 
 def main(arguments: list[str]) -> int:
     """`python -m tritorch stand-in [--remove]`"""
-    parser = argparse.ArgumentParser(
+    parser = _commands.Parser(
         prog="python -m tritorch stand-in",
         description=f"Tells pip that torch {API} is installed in this environment, so that "
         "packages that ask for torch install without it, puts torchrun beside pip, and torch's "

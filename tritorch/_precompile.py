@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tritorch import _commands
+
 _COMPUTING = "poison=0,memory=512G"
 
 
@@ -35,7 +37,7 @@ def _target(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Of the command line."""
-    made = argparse.ArgumentParser(
+    made = _commands.Parser(
         prog="python -m tritorch precompile",
         description="Compile what a program (or, with --library, most programs) will launch on a "
         "GPU that need not be here, and keep it for later runs or pack it for other machines.",
@@ -78,10 +80,11 @@ def parser() -> argparse.ArgumentParser:
         help="really compute (slowly), for programs that depend on results",
     )
     made.add_argument("--inner", help=argparse.SUPPRESS)  # this process traces; its report's file
+    made.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module; args")
     made.add_argument(
         "program",
         nargs=argparse.REMAINDER,
-        metavar="SCRIPT | -m MODULE",
+        metavar="SCRIPT",
         help="a program and its arguments, as for `python -m tritorch run`",
     )
     return made  # fmt: skip
@@ -91,8 +94,14 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command and returns the exit status."""
     made = parser()
     options = made.parse_args(argv)
+    if options.module is not None:
+        options.program = ["-m", *options.module]
     if options.inner:
         return _inner(options)
+    try:
+        _look(options)
+    except _commands.Refused as error:
+        made.error(str(error))
     if options.plan:
         if not options.pack or options.program or options.library or options.unpack:
             made.error("--plan goes with --pack FILE, and with no program")
@@ -131,6 +140,22 @@ def main(argv: list[str] | None = None) -> int:
         size = Path(options.pack).stat().st_size
         print(f"{count} kernels packed into {options.pack} ({size / 1e6:.1f} MB)")
     return status
+
+
+def _look(options: Any) -> None:
+    """Refuses files that are not there, or cannot be written."""
+    if options.program:
+        _commands.program(options.program)
+    if options.unpack:
+        _commands.readable(options.unpack)
+    if options.pack:
+        _commands.writable(options.pack)
+    if options.plan:
+        place = options.plan.rpartition(":")[0]
+        if place.endswith(".py"):
+            _commands.readable(place)
+        elif place:
+            _commands.module(place)
 
 
 def _here(made: argparse.ArgumentParser) -> list[int]:

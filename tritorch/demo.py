@@ -15,21 +15,37 @@ from pathlib import Path
 
 import numpy as np
 
+from tritorch import _commands
+
+MOST_STEPS = 6000
+
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the demo; the exit status: 0 if the kernel's result is right."""
-    parser = argparse.ArgumentParser(
+    parser = _commands.Parser(
         prog="python -m tritorch demo",
         description="Report what works here, check a Triton kernel against NumPy, and train a "
-        "character GPT (tritorch/examples/char_gpt.py): about a minute on two CPU cores.",
+        "character GPT (tritorch/examples/char_gpt.py) for about a minute.",
     )
     parser.add_argument("-n", type=int, help="elements to add (100,000; on a GPU 100 million)")
-    parser.add_argument("--steps", type=int, default=600, help="training steps (%(default)s)")
+    parser.add_argument(
+        "--steps", type=int, help="training steps, however long they take; 0: no training"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60.0,
+        help="how long to train where --steps is not given (%(default)s)",
+    )  # fmt: skip
     parser.add_argument("--device", help="where to train: cpu or cuda (the GPU if there is one)")
     parser.add_argument(
         "--out", type=Path, default=Path("tritorch-demo"), help="folder for results (%(default)s)"
     )
     options = parser.parse_args(argv)
+    if options.steps is None and not options.seconds > 0:
+        parser.error("--seconds must be more than 0")
+    try:
+        _commands.folder(options.out)
+    except _commands.Refused as error:
+        parser.error(f"--out {error}")
 
     from tritorch import _doctor
 
@@ -41,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
     if not any(f.name.startswith("GPU ") for f in sections["GPU"]):
         os.environ.setdefault("TRITORCH_SIMULATE_CUDA", "1")
     right = _check_kernel(options.n)
-    if options.steps > 0:
+    if options.steps is None or options.steps > 0:
         _train(options)
     return 0 if right else 1
 
@@ -82,7 +98,11 @@ def _train(options: argparse.Namespace) -> None:
     folder = Path(found.origin).parent
     print(f"\nTraining a character GPT: {folder / 'char_gpt.py'}")
     sys.path.insert(0, str(folder))
-    arguments = [f"--steps={options.steps}", f"--out={options.out}", "--save-every=1000"]
+    arguments = [f"--out={options.out}", "--save-every=1000"]
+    if options.steps is None:  # as many as there is time for, but no more than the text teaches
+        arguments += [f"--seconds={options.seconds}", f"--steps={MOST_STEPS}"]
+    else:
+        arguments.append(f"--steps={options.steps}")
     if options.device:
         arguments.append(f"--device={options.device}")
     importlib.import_module("char_gpt").main(arguments)

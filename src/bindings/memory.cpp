@@ -119,6 +119,9 @@ void bind_memory(nb::module_& m) {
   using memory::device_allocator;
   m.def("memory_stats", &statistics_dict, "device"_a);
   m.def("memory_segments", &segments_list, "device"_a);
+  m.def(
+      "check_allocator_settings", [](const std::string& text) { settings_from(text); },
+      "settings"_a);
   m.def("memory_history", &history_list, "device"_a);
   m.def(
       "record_memory_history",

@@ -39,6 +39,16 @@ void bind_simulator(nb::module_& m) {
         }
       },
       "settings"_a);
+  sim.def(
+      "check",
+      [](const std::string& text) {
+        try {
+          cu::parse_simulator_options(text);
+        } catch (const std::invalid_argument& error) {
+          throw std::domain_error(error.what());
+        }
+      },
+      "settings"_a);
   device_fault = PyErr_NewExceptionWithDoc(
       "tritorch._C.simulator.DeviceFault",
       "Ends a simulated kernel as a GPU would: (the CUresult that the device is left with, why).",

@@ -143,6 +143,7 @@ def test_driver(probe, status, words):
 
 def test_no_driver_at_all(monkeypatch):
     monkeypatch.setattr(os.path, "exists", lambda path: False)
+    monkeypatch.delenv("TRITORCH_SIMULATE_CUDA", raising=False)
     found = _doctor.check_driver({"load_error": "not found", "gpus": []})
     assert found.status == NOTE and "525" in found.fix and "TRITORCH_SIMULATE_CUDA=1" in found.fix
 

@@ -91,6 +91,12 @@ def test_version_is_the_same_everywhere():
     assert importlib.metadata.version("tritorch") == tritorch.__version__
 
 
+def test_the_readme_states_the_extension_s_size():
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    stated = float(re.search(r"extension module \(([\d.]+) MB\)", readme)[1])
+    assert stated == pytest.approx(os.path.getsize(tritorch._C.__file__) / 1e6, rel=0.15)
+
+
 def test_ships_types_and_kernels():
     files = importlib.metadata.files("tritorch")
     assert files is not None

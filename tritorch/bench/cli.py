@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tritorch.bench import contestants, declare, report as text
+from tritorch import _commands
+from tritorch.bench import compare, contestants, declare, report as text
 from tritorch.bench.run import Options, run_all, serve
 
 WHOLE_RUN = 515.0  # seconds on a GPU, with all families
@@ -18,12 +19,13 @@ QUICK = 0.2  # of the time
 WARM_UP = 0.2  # of the time, at most, to compile kernels
 SHORTEST = 0.01  # seconds for a contestant of a benchmark
 LEAST = 20.0  # seconds to compile kernels in, where there is no GPU
+_PEERS = ("", "none", "torch", "torch.compile", "jax", "cupy")
 FEW = 3  # benchmarks whose kernels are compiled as they come
 
 
 def parser() -> argparse.ArgumentParser:
     """Of the arguments."""
-    made = argparse.ArgumentParser(
+    made = _commands.Parser(
         prog="python -m tritorch bench",
         description="Measures tritorch beside the peers that are installed, in one run: on the GPU "
         "if there is one, else on the CPU, where the kernels are compiled and described too.",
@@ -64,10 +66,13 @@ def has_gpu() -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs what is asked and returns the exit status."""
-    options = parser().parse_args(argv)
+    made = parser()
+    options = made.parse_args(argv)
+    try:
+        _look(options)
+    except _commands.Refused as error:
+        made.error(str(error))
     if options.compare:
-        from tritorch.bench import compare
-
         return compare.main(*options.compare)
     device = options.device or ("cuda" if has_gpu() else "cpu")
     simulated = False
@@ -81,7 +86,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     chosen = declare.choose(declare.all_benchmarks(scale), options.names, options.family)
     if not chosen and not options.source:
-        print("no benchmark has such a name: see --list", file=sys.stderr)
+        named = next(iter([*options.names, *options.family]), "")
+        known = {
+            name for each in declare.all_benchmarks(scale) for name in (each.name, each.family)
+        }
+        near = _commands.suggestion(named, known) or "; --list shows what there is"
+        print(f"{made.prog}: no benchmark is named {named}{near}", file=sys.stderr)
         return 2
     if options.list:
         print(text.listing(chosen))
@@ -93,10 +103,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         kernels.trace(chosen, options.trace, target, options.seconds, options.processors)
         return 0
     if options.source:
-        found = json.loads(options.source.read_text())
+        found = compare.read(options.source)
+    elif device == "cuda" and not has_gpu():
+        made.error("--device cuda: there is no GPU here; `python -m tritorch doctor` says why")
     else:
         found = _measure(options, chosen, device, scale, simulated)
     return _finish(options, found)
+
+
+def _look(options: argparse.Namespace) -> None:
+    """Refuses files that are not there or are no results, devices and targets that are not."""
+    for path in (*(options.compare or ()), *filter(None, (options.source,))):
+        _commands.readable(path)
+        try:
+            compare.read(path)
+        except ValueError:
+            raise _commands.Refused(f"{path} has no results of bench --json") from None
+    for path in filter(None, (options.roofline, options.goals)):
+        _commands.folder(path)
+    if options.json and options.json.parent.is_dir():
+        _commands.writable(options.json)
+    if options.targets != "none" and not all(t.isdecimal() for t in options.targets.split(",")):
+        raise _commands.Refused(f"--targets {options.targets}: give numbers as 80,90, or none")
+    unknown = [name for name in (options.peers or "").split(",") if name not in _PEERS]
+    if unknown:
+        near = _commands.suggestion(unknown[0], _PEERS)
+        raise _commands.Refused(f"--peers: there is no peer {unknown[0]}{near}")
 
 
 def _peers(options: argparse.Namespace, device: str, simulated: bool) -> list[str]:

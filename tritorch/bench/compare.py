@@ -105,9 +105,17 @@ def spills(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     ]
 
 
+def read(path: Path) -> dict[str, Any]:
+    """The results in a file; raises ValueError for a file that has none."""
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict) or not {"machine", "results"} <= found.keys():
+        raise ValueError(f"{path} has no results")
+    return found
+
+
 def main(before: Path, after: Path) -> int:
     """Prints what changed; the exit status is 1 if anything is slower, broken or spills more."""
-    first, second = (json.loads(path.read_text()) for path in (before, after))
+    first, second = (read(path) for path in (before, after))
     found = changes(first, second)
     for verdict in ("broken", "slower", "faster", "repaired", "new", "gone"):
         of_kind = [each for each in found if each.verdict == verdict]

@@ -7,13 +7,14 @@ examples.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import uuid
 from argparse import REMAINDER, ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
-from tritorch import cuda
+from tritorch import _commands, cuda
 from tritorch.distributed import schedulers
 from tritorch.distributed.argparse_util import check_env as check_env, env as env
 from tritorch.distributed.elastic.logs import DefaultLogsSpecs as DefaultLogsSpecs, Std as Std
@@ -36,7 +37,7 @@ def _words(text: str) -> list[str]:
 
 def get_args_parser() -> ArgumentParser:
     """Torchrun's options."""
-    parser = ArgumentParser(
+    parser = _commands.Parser(
         prog="torchrun", description="Starts a program in all processes of a job."
     )
     add = parser.add_argument
@@ -307,7 +308,23 @@ def run(args: Any) -> None:
 
 def main(args: Any = None) -> int:
     """Torchrun, as a command; gives the exit status."""
-    return run_command(run, parse_args(args))
+    options = parse_args(args)
+    try:
+        _look(options)
+    except (_commands.Refused, ValueError, RuntimeError, AssertionError) as error:
+        print(f"torchrun: {error}", file=sys.stderr)
+        return 2
+    return run_command(run, options)
+
+
+def _look(args: Any) -> None:
+    """Refuses a program that is not there, and options that no job can have."""
+    if args.no_python:
+        if shutil.which(args.training_script) is None:
+            raise _commands.Refused(f"no such program: {args.training_script}")
+    else:
+        _commands.program([*(["-m"] if args.module else []), args.training_script])
+    config_from_args(args)
 
 
 def run_command(launch: Callable[[Any], None], options: Any) -> int:

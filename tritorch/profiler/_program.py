@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tritorch import _C, _as_torch
+from tritorch import _C, _as_torch, _commands
 from tritorch.autograd._recordings import Options, Recorder
 from tritorch.autograd._traces import write_trace
 from tritorch.core.profiling import events
@@ -18,7 +18,7 @@ _MOST_EVENTS = 4_000_000
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the program, as `python script.py args...` would, and writes its page."""
-    parser = argparse.ArgumentParser(
+    parser = _commands.Parser(
         prog="python -m tritorch profile",
         description="Run a program, whose `import torch` gives tritorch, and write what it did as "
         "one page for a browser: time line, operators, modules, lines, idle time, memory.",
@@ -30,12 +30,20 @@ def main(arguments: Sequence[str]) -> int:
         "--most-events", type=int, default=_MOST_EVENTS,
         help="nothing is written down after so many of a thread (%(default)s)",
     )  # fmt: skip
-    parser.add_argument("program", nargs=argparse.REMAINDER, help="script.py, or -m module; args")
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module; args")
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="script.py; args")
     given = parser.parse_args(arguments)
-    if not given.program:
+    program = given.program if given.module is None else ["-m", *given.module]
+    if not program:
         parser.error("a program is needed")
-    name = os.path.basename(given.program[1 if given.program[0] == "-m" else 0])
+    name = os.path.basename(program[1 if program[0] == "-m" and program[1:] else 0])
     out = given.out or f"{os.path.splitext(name)[0]}.profile.html"
+    try:
+        _commands.program(program)
+        for file in filter(None, (out, given.trace)):
+            _commands.writable(file)
+    except _commands.Refused as error:
+        parser.error(str(error))
     wanted = Options(
         shapes=True, memory=not given.no_memory, stacks=True, modules=True,
         device=_C.device_count() > 0,
@@ -44,10 +52,10 @@ def main(arguments: Sequence[str]) -> int:
     recorder.start()
     events.limit(given.most_events)
     try:
-        return _as_torch.run(given.program)
+        return _as_torch.run(program)
     finally:
         recording = recorder.stop()
-        data = write_page(recording, out, f"{name} {' '.join(given.program[1:])}".strip())
+        data = write_page(recording, out, f"{name} {' '.join(program[1:])}".strip())
         if given.trace:
             write_trace(recording, given.trace, {}, {})
         size = os.path.getsize(out) / 1e6

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import pickle
@@ -11,10 +10,11 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
+from tritorch import _commands
 from tritorch.profiler._page import write_file
 from tritorch.profiler._page.memory import thinned
 from tritorch.profiler._page.run import is_users
@@ -26,7 +26,7 @@ _HOLDERS = 200
 
 def main(arguments: Sequence[str]) -> int:
     """Writes the page of a snapshot."""
-    parser = argparse.ArgumentParser(
+    parser = _commands.Parser(
         prog="python -m tritorch memory",
         description="Write who held a device's memory, and when, as one page for a browser.",
     )
@@ -34,11 +34,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("-o", "--out", help="the page; snapshot.html if it is not given")
     given = parser.parse_args(arguments)
     out = given.out or f"{os.path.splitext(given.snapshot)[0]}.html"
+    try:
+        _commands.readable(given.snapshot)
+        _commands.writable(out)
+    except _commands.Refused as error:
+        parser.error(str(error))
     collected = gc.isenabled()
     gc.disable()  # nothing of a million dicts goes before the end
     try:
         with open(given.snapshot, "rb") as file:
-            data = snapshot_data(_Plain(file).load(), os.path.basename(given.snapshot))
+            data = snapshot_data(_snapshot_in(file), os.path.basename(given.snapshot))
+    except NoSnapshot as error:
+        parser.error(f"{given.snapshot} is no snapshot of memory: {error}")
     finally:
         if collected:
             gc.enable()
@@ -52,6 +59,21 @@ class _Plain(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"a snapshot of memory has no {module}.{name}")
+
+
+class NoSnapshot(Exception):
+    """A file that does not have what a snapshot has."""
+
+
+def _snapshot_in(file: BinaryIO) -> dict[str, Any]:
+    """The snapshot in a file; raises NoSnapshot for whatever else is there."""
+    try:
+        found = _Plain(file).load()
+    except Exception as error:  # a stream of opcodes that are none may raise anything
+        raise NoSnapshot(str(error) or type(error).__name__) from None
+    if not isinstance(found, dict) or not {"device_traces", "segments"} <= found.keys():
+        raise NoSnapshot("it lacks segments and device_traces")
+    return found
 
 
 class _Lines:

@@ -102,7 +102,7 @@ class Kept(NamedTuple):
     like: MetaArray
 
 
-def _kept_of(node: Any) -> list[Kept]:
+def kept_of(node: Any) -> list[Kept]:
     """What a node keeps of its call."""
     pairs = [(x._array, x._shared) for x in node._node_saved or () if isinstance(x, Tensor)]
     out, shared = node._node_out, node._node_out_shared
@@ -119,7 +119,7 @@ def _kept_of(node: Any) -> list[Kept]:
 def kept_below(root: Any) -> list[Kept]:
     """What the nodes below one keep, in the order in which a pass runs them."""
     nodes = sorted(nodes_from([root]), key=lambda node: -node._node_sequence)
-    return [each for node in nodes for each in _kept_of(node)]
+    return [each for node in nodes for each in kept_of(node)]
 
 
 class Sources:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from tritorch import _C
-from tritorch._following.gradients.below import Arrivals, start_at, ways_to
+from tritorch._following import described
+from tritorch._following.gradients import intact
+from tritorch._following.gradients.below import (
+    Arrivals,
+    nodes_after,
+    nodes_from,
+    start_at,
+    ways_to,
+)
 from tritorch._following.tape import Tape
 from tritorch.autograd import engine
 from tritorch.autograd.nodes import FREED, Node
@@ -180,9 +188,27 @@ class Graph:
         self.segment, self.roots, self.leaves, self.tensors = segment, roots, leaves, tensors
         self.given = given
         self.tape, self.drawn, self.versions, self.numbers = tape, drawn, versions, numbers
+        self.copied: dict[int, Any] = {}
         self.forward = (0, 0) if tape is None else (len(tape.notes), len(tape.forms))
         segment.ways = ways_to(leaves, [node for node, _ in roots])
         self.arrivals = segment.arrivals = [len(ways) for ways in segment.ways]
+
+    def keeps_intact(self, i: int) -> bool:
+        """Whether an output's gradients can be followed whatever no node keeps: Note [Intact]."""
+        return self.segment.draft is not None
+
+    def run_intact(self, made: dict[int, Tensor]) -> None:
+        """Makes the calls again on tensors; their nodes keep what the nodes of this run keep."""
+        segment, first = self.segment, Node()._node_sequence
+        described.run_again(segment.steps, made, self.numbers)
+        if segment.draft is None:
+            return
+        roots = [node for node, _ in self.roots]
+        nodes = sorted(nodes_from(roots), key=lambda node: node._node_sequence)
+        others = nodes_after(first, [x._node for x in segment.outputs(made)])
+        inputs = {id(self.given[slot]._shared) for slot in segment.slots}
+        if not intact.put_kept(nodes, others, inputs):
+            raise RuntimeError(segment.written)
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
@@ -238,10 +264,40 @@ class Run:
         that are left open."""
         self.segment, self.given, self.tensors, self.numbers = segment, tensors, before, numbers
         self.saved = [[values[number] for number in each.saved] for each in segment.backwards]
+        draft = segment.draft
+        self.intact = {*segment.intact}
+        self.further = {} if draft is None else {n: values[n] for n in draft.intact}
+        copies = {} if draft is None else draft.intact_copies
+        self.copied = {slot: values[number] for slot, number in copies.items()}
         drawn = segment.draft.drawn if segment.draft is not None else -1
         self.drawn = values[drawn] if drawn >= 0 else []
         self.arrivals = segment.arrivals
         self.versions = segment.versions(tensors | dict(zip(segment.held, held)))
+
+    def keeps_intact(self, i: int) -> bool:
+        """Whether an output's gradients can be followed whatever no node keeps: Note [Intact]."""
+        return i in self.intact
+
+    def run_intact(self, made: dict[int, Tensor]) -> None:
+        """Makes the calls again on tensors, with the values that this run has saved."""
+        segment = self.segment
+        for slot, array in self.copied.items():
+            like = _C.wrap(array)
+            if slot in segment.wanting:
+                made[slot]._a, made[slot]._shared = array, like._shared
+            else:
+                made[slot] = like
+        if not self.further:
+            described.run_again(segment.steps, made, self.numbers)
+            return
+        assert segment.calls is not None  # it told what to save
+        replay = intact.Replay(segment.calls, self.further)
+        for slot in segment.slots:
+            replay.number(made[slot]._array)
+        with noting(replay.note):
+            described.run_again(segment.steps, made, self.numbers)
+        if replay.other:
+            raise RuntimeError(segment.written)
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""

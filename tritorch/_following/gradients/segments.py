@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tritorch import _C
 from tritorch._following import ambient, counts, described, plans, showing
 from tritorch._following.calls import filing
+from tritorch._following.gradients import intact
 from tritorch._following.gradients.below import (
     Arrivals,
     Sources,
@@ -77,6 +78,11 @@ class Segment:
         self.sources: list[set[int]] = []
         self.every: set[int] = set()  # all of those slots
         self.read: list[tuple[int, int]] = []  # outputs that gradients read, and their slots
+        # For each output, the values that its nodes keep, beside those of inputs; None: unknown.
+        self.kept: list[list[int] | None] = []
+        self.otherwise: set[int] = set()  # outputs whose gradients no program gave when asked for
+        self.intact: set[int] = set()  # outputs that are followed whatever no node keeps
+        self.calls: intact.Calls | None = None
         self.meets = False  # whether other processes wait for some of its calls
         self.draft: Draft | None = None
         self.backwards: list[Backward] = []  # one for each set of outputs, as they were asked for
@@ -105,6 +111,9 @@ class Segment:
             seen = [each for each in kept if id(each.shared) in places]
             self.watched.append({places[id(x.shared)]: x.like for x in seen[::-1]})
             self.sources.append(sources.of(kept))
+            own = [x for x in kept if x.array is not None and id(x.shared) not in places]
+            known = [tape.known(x.array) for x in own]
+            self.kept.append(None if None in known else [n for n in known if n is not None])
 
     def versions(self, tensors: dict[int, Tensor]) -> dict[int, tuple[Any, int]]:
         """How often that was written until now, by slot."""
@@ -135,9 +144,23 @@ class Segment:
         """Whether calls that are made again on the inputs give what these gradients read."""
         if self.meets:
             return False
-        needed = set().union(*(self.sources[i] for i, g in enumerate(grads) if g is not None))
+        needed = set().union(*(self._told(run, i) for i, g in enumerate(grads) if g is not None))
         now = ((run.given[slot]._shared, *run.versions[slot]) for slot in needed)
         return all(now is shared and now.version == before for now, shared, before in now)
+
+    def _told(self, run: Any, i: int) -> set[int]:
+        """The slots of the inputs that are as they were where what an output's nodes keep can be
+        made again: Note [Intact]."""
+        read = self.sources[i]
+        return read & self.watched[i].keys() if run.keeps_intact(i) else read
+
+    def is_changed(self, run: Any) -> bool:
+        """Whether anything of a run was written since, or has other data."""
+        return any(
+            shared.version != before
+            or (slot in run.given and run.given[slot]._shared is not shared)
+            for slot, (shared, before) in run.versions.items()
+        )
 
     def read_results(self, held: Sequence[Tensor]) -> dict[int, Any]:
         """The arrays of those results that gradients read, by slot."""
@@ -156,17 +179,20 @@ class Segment:
         if not changed:
             return set()
         return {
-            i for i, (read, told) in enumerate(zip(self.watched, self.sources))
-            if not changed.isdisjoint(read) or not changed.isdisjoint(told)
+            i for i, read in enumerate(self.watched)
+            if not changed.isdisjoint(read) or not changed.isdisjoint(self._told(run, i))
         }  # fmt: skip
 
     def made_again(self, run: Any, node: Any) -> list[tuple[Any, int]]:
         """The graph of a run, in the place of its node: what its outputs are there."""
+        self.otherwise |= {*range(len(self.watched))}
         made, edges = dict(run.tensors), iter(zip(node._node_edges, node._node_outputs))
         for slot, ways in zip(self.wanting, self.ways):
             found = [next(edges) for _ in ways]
             if found and isinstance(found[0][0], Node):
                 made[slot] = start_at(*found[0], made[slot])
+            elif slot in run.copied:
+                made[slot] = made[slot].view_as(made[slot])
         _C.settle()
         first = Node()._node_sequence
         with unfollowed:
@@ -181,10 +207,16 @@ class Segment:
 
     def _run_again(self, run: Any, made: dict[int, Tensor]) -> None:
         """Makes the calls of a run again: the same draws, and the results that there are."""
+        for slot in self.slots:  # one may want gradients since: `x.add_(w)`, `x.requires_grad_()`
+            if slot not in self.wanting and made[slot]._requires_grad:
+                made[slot] = made[slot].detach()
         now = states(generator for generator, _ in run.drawn)
         with Scope(set_back(restore, now), sets(restore, run.drawn)):
             with ambient.as_then(self.steps[0].ambient):
-                described.run_again(self.steps, made, run.numbers)
+                if self.is_changed(run):
+                    run.run_intact(made)
+                else:
+                    described.run_again(self.steps, made, run.numbers)
             of_inputs = {id(run.given[slot]._shared) for slot in self.slots}
             for slot, array in run.results.items():  # they may be written unseen, by `y.data`
                 own, form = made[slot], form_of(array)
@@ -199,6 +231,7 @@ class Segment:
     def gradients(self, run: Any, grads: list[Any]) -> list[list[Any]]:
         """Those that a run's programs, or its graph, do not give."""
         self.require_unwritten(run, grads)
+        self.otherwise |= {i for i, g in enumerate(grads) if g is not None}
         if self.can_follow(run, grads):
             return self.followed(run, grads)
         if not _C.is_grad_enabled():
@@ -296,13 +329,33 @@ class Segment:
                     tape, split, seen, grads, found, found_open, self.making, draft, watched, part
                 )
                 backward.saved += draft.compute_early(backward.early, backward.forms)
-                draft.fit(backward.saved)
                 self.backwards.append(backward)
+                draft.fit(backward.saved)
+                self._keep_intact(draft, tape, split)
         except Exception as error:
             if not self.backwards:  # what others ask for besides is found by the calls
                 said = str(error) if isinstance(error, Unfit) else ""
                 counts.unfit(said or f"{type(error).__name__}: {error}")
                 self.draft = None
+
+    def _keep_intact(self, draft: Draft, tape: Tape, split: int) -> None:
+        """Has a program save what gradients need that no program gives: Note [Intact]."""
+        asked = {i for each in self.backwards for i, n in enumerate(each.grads) if n is not None}
+        others = {*range(len(self.watched))} - asked | self.otherwise
+        for i in sorted(others):
+            kept, read = self.kept[i], self.watched[i]
+            if kept is None or self.sources[i] <= read.keys():
+                continue
+            if self.calls is None:
+                known = [n for x in draft.held for n in (x.value, x.base_value) if n is not None]
+                self.calls = intact.Calls(tape, split, draft.inputs, known)
+            held = {each.value for each in draft.held if each.slot in read}
+            safe = {slot for slot, _ in draft.inputs if slot in read}
+            safe |= {slot for slot, _ in draft.copies}
+            found = self.calls.cut(kept, safe, held, draft.kept)
+            if found is not None:
+                draft.keep_intact(found, self.calls)
+                self.intact.add(i)
 
     def _require_same(
         self, tape: Tape, other: Tape, twins: dict[int, Tensor], grads: list[Any]

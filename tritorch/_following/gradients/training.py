@@ -29,6 +29,7 @@ from typing import Any
 from tritorch import _C
 from tritorch._following import counts, plans
 from tritorch._following.calls import filing
+from tritorch._following.gradients import intact
 from tritorch._following.gradients.below import leaf_twin, roots_below, shared_nodes
 from tritorch._following.gradients.nodes import Graph, Run, new_node
 from tritorch._following.gradients.segments import Segment
@@ -53,6 +54,8 @@ class Draft(plans.Draft):
         self.unasked = 0  # runs after other backward passes, since none was noted of this one
         self.latest = passes.latest()  # the last of those passes
         self.copies: list[tuple[int, int]] = []  # of what is written: the slot, the copy's value
+        self.intact: set[int] = set()  # values for Note [Intact]
+        self.intact_copies: dict[int, int] = {}  # of inputs, for that: by slot, the copy's value
         self.drawn = -1  # the value that says where generators were before
         values = dict(self.inputs)
         for slot, _ in self.written:
@@ -70,6 +73,22 @@ class Draft(plans.Draft):
     def compute_early(self, parts: Sequence[Note], forms: Sequence[Form]) -> list[int]:
         """Computes parts of the backward pass; the values that have them."""
         return with_parts(self.notes, self.varying.args, self.forms, parts, forms)
+
+    def keep_intact(self, cut: intact.Cut, calls: intact.Calls) -> None:
+        """Saves what a run needs that its calls are made again after a write."""
+        self.intact |= cut.values
+        for number in cut.copies:
+            (slot,) = calls.slots[number]
+            if slot in self.intact_copies:
+                continue
+            own = self.intact_copies[slot] = len(self.forms)
+            note = Note("check", None, (Value(number),), (), (own,), False)
+            self.forms.append(self.forms[number])
+            if number in self.varying.layouts:
+                self.varying.layouts[own] = self.varying.layouts[number]
+            self.calls.insert(0, Lowered(arrays.copy, note.inputs, note.results, note, True))
+        self.kept |= {*self.intact, *self.intact_copies.values()}
+        self.calls = [*(c for c in self.calls if c.note.op is None), *self.lowered()]
 
     def fit(self, saved: list[int]) -> None:
         """Keeps what a backward pass reads, and what those before it read."""
