@@ -20,9 +20,9 @@ import time
 from collections import Counter
 from typing import Any
 
-from tritorch._triton.trace import DISCARDING
 from tritorch.bench import models
 from tritorch.bench.cases.start import caches
+from tritorch.triton.trace import DISCARDING
 
 STEPS = 5
 
@@ -37,7 +37,7 @@ def trained(options: argparse.Namespace) -> Any:
 
 def counted(options: argparse.Namespace) -> dict[str, Any]:
     """How many kernels each step brings that were not there before, and all by name."""
-    from tritorch._triton import trace
+    from tritorch.triton import trace
 
     trace.pretend(options.target)
     with trace.traced() as needs:
@@ -52,7 +52,7 @@ def counted(options: argparse.Namespace) -> dict[str, Any]:
 
 def _seconds() -> float:
     """Of processors, that this process and those that compile for it have taken."""
-    from tritorch._triton import compilers
+    from tritorch.triton import compilers
 
     ticks = os.sysconf("SC_CLK_TCK")
     total = sum(os.times()[:4])
@@ -65,7 +65,7 @@ def _seconds() -> float:
 def timed(options: argparse.Namespace) -> dict[str, Any]:
     """Steps in this process, with the caches that there are."""
     import tritorch as t
-    from tritorch._triton import cache, trace
+    from tritorch.triton import cache, trace
 
     trace.pretend(options.target)
     trace.take_stored()

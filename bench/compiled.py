@@ -123,7 +123,7 @@ def following(t: Any, rounds: int) -> Any:
     import numpy as np
 
     from tritorch import _C
-    from tritorch._following.regions import Follower, Options
+    from tritorch.compilation.follow.regions import Follower, Options
 
     random = np.random.default_rng(0)
     model, _, _ = gpt(t, random, **NARROW)
@@ -177,7 +177,7 @@ def following(t: Any, rounds: int) -> Any:
 
 def _first_results(t: Any, forward: Run, gates: dict[int, Any]) -> dict[int, Any]:
     """What each public function of a program gives first."""
-    from tritorch._following import regions
+    from tritorch.compilation.follow import regions
 
     found: dict[int, Any] = {}
     follower = regions.Follower(forward, regions.Options())

@@ -116,15 +116,15 @@ def measure_launches() -> dict[str, float]:
     import numpy as np
 
     import tritorch
-    from tritorch import _demo_kernels
-    from tritorch._triton.kernel import wrap
+    from tritorch.cli import demo_kernels
+    from tritorch.triton.kernel import wrap
     from tritorch.utils.benchmark import Timer
 
     n = 4096
     x = tritorch.cuda.from_numpy(np.zeros(n, np.float32))
     names = {
-        "own": wrap(_demo_kernels.add),
-        "add": _demo_kernels.add,
+        "own": wrap(demo_kernels.add),
+        "add": demo_kernels.add,
         "grid": (n // 1024,),
         "x": x,
         "y": tritorch.cuda.empty(n),

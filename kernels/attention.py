@@ -24,7 +24,7 @@ import triton
 import triton.language as tl
 
 from .copy import convert
-from .matmul import dot
+from .matrices.matmul import dot
 from .random import to_unit
 from .softmax import number
 

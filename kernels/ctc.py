@@ -9,8 +9,8 @@ neighbours pass through memory, with a barrier between the steps.
 import triton
 import triton.language as tl
 
-from .elementary import negated
 from .errors import report
+from .scalar.elementary import negated
 
 
 @triton.jit

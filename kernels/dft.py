@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from .elementary import negated
+from .scalar.elementary import negated
 
 # ---- numbers ------------------------------------------------------------------------------------
 

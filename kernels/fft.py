@@ -28,9 +28,9 @@ import triton
 import triton.language as tl
 
 from .dft import dft, load_pair, store_pair, times
-from .elementary import negated
-from .matmul import offsets_of
+from .matrices.matmul import offsets_of
 from .pointwise import strided
+from .scalar.elementary import negated
 from .softmax import number
 
 # ---- lines in memory -----------------------------------------------------------------------------

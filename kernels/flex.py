@@ -3,7 +3,8 @@
     out = softmax(score(scale q k^T) where mask) v        lse = log(sum(exp(...))) of each row
 
 SCORE and MASK are jit functions written from a program's Python (Note [Programs of scalars] in
-`tritorch/ops/scalar_programs.py`): of scores, batch, head, row and key, all as blocks that
+`tritorch/ops/pointwise/scalar_programs.py`): of scores, batch, head, row and key, all as blocks
+that
 broadcast, and of what they load from (`mods`: pointers, sizes, strides).  SLOPE gives a score and
 its derivative.  None: there is none.
 
@@ -22,7 +23,7 @@ import triton.language as tl
 
 from .attention import LN2, LOG2E, base_of, store_rows, tile, weights_of
 from .copy import convert
-from .matmul import dot
+from .matrices.matmul import dot
 from .softmax import number
 
 

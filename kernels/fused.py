@@ -1,13 +1,13 @@
 """What kernels that are written for several calls are composed of, beside the functions of one
-element (`tritorch/_following/fusing/writing.py`)."""
+element (`tritorch/compilation/fuse/writing.py`)."""
 
 import triton
 import triton.language as tl
 
-from .elementary import quotient
 from .errors import report
 from .random import to_unit
 from .reduction import larger, smaller
+from .scalar.elementary import quotient
 from .scan import plus, times
 
 

@@ -10,9 +10,9 @@ import triton.language as tl
 
 from . import optim_rules
 from .copy import convert
-from .elementary import sign, sqrt
 from .pointwise import maximum, minimum
 from .reduction import larger
+from .scalar.elementary import sign, sqrt
 from .softmax import number
 
 # ---- what formulas are written with; see Note [One formula, three runners] -----------------------

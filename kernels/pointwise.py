@@ -11,14 +11,14 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from .activations import *  # noqa: F403
-from .bessel import *  # noqa: F403
 from .copy import convert
-from .elementary import *  # noqa: F403
-from .elementary import exp, log1p, negated, quotient, round, signbit, trunc
-from .gamma import *  # noqa: F403
-from .polynomials import *  # noqa: F403
-from .special import *  # noqa: F403
+from .scalar.activations import *  # noqa: F403
+from .scalar.bessel import *  # noqa: F403
+from .scalar.elementary import *  # noqa: F403
+from .scalar.elementary import exp, log1p, negated, quotient, round, signbit, trunc
+from .scalar.gamma import *  # noqa: F403
+from .scalar.polynomials import *  # noqa: F403
+from .scalar.special import *  # noqa: F403
 
 # ---- templates -----------------------------------------------------------------------------------
 

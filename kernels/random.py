@@ -7,8 +7,8 @@ import triton
 import triton.language as tl
 
 from .copy import convert
-from .elementary import negated
 from .pointwise import strided, tan
+from .scalar.elementary import negated
 from .softmax import number
 
 

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from .copy import convert
-from .elementary import expm1, negated, odd, quotient, tanh
+from .scalar.elementary import expm1, negated, odd, quotient, tanh
 
 
 @triton.jit

@@ -7,9 +7,9 @@ import triton
 import triton.language as tl
 
 from .copy import convert
-from .elementary import negated
 from .random import normal, to_unit, to_wide_unit
-from .special import lgamma
+from .scalar.elementary import negated
+from .scalar.special import lgamma
 
 TRIES = tl.constexpr(1000)  # a try fails with a chance below 1/2
 

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from .copy import convert
-from .elementary import negated
+from .scalar.elementary import negated
 
 
 @triton.jit

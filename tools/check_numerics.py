@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.cuda import from_numpy
-from tritorch.gpu import fft, linalg, triangular
+from tritorch.gpu.fft import fft
+from tritorch.gpu.linalg import linalg, triangular
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(0)

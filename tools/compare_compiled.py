@@ -198,9 +198,9 @@ def main() -> int:
     import opinfo
 
     import tritorch
-    from tritorch._following import counts
-    from tritorch._following.plans import Making
-    from tritorch._following.regions import Follower, Options
+    from tritorch.compilation.follow import counts
+    from tritorch.compilation.follow.regions import Follower, Options
+    from tritorch.compilation.plan.plans import Making
 
     making = Making(fusing="exact" if options.exact else "default")
     bridge = opinfo.Bridge("tritorch", options.device)

@@ -29,9 +29,9 @@ def written(options: Any, opinfo: Any) -> tuple[list[Any], collections.Counter[s
     from compare_compiled import between, operators, outcome
 
     import tritorch
-    from tritorch._following.plans import Making
-    from tritorch._following.regions import Follower, Options
-    from tritorch._triton import trace
+    from tritorch.compilation.follow.regions import Follower, Options
+    from tritorch.compilation.plan.plans import Making
+    from tritorch.triton import trace
 
     bridge = opinfo.Bridge("tritorch", "cuda")
     making, done = Making(fusing=options.mode), collections.Counter[str]()
@@ -60,7 +60,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     import opinfo
 
-    from tritorch._triton import resources, trace
+    from tritorch.triton import resources, trace
 
     trace.pretend(MAIN)
     began = time.perf_counter()

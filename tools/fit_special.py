@@ -1,4 +1,4 @@
-"""Fits the polynomials of kernels/fits.py, to 40 digits; needs mpmath.
+"""Fits the polynomials of kernels/scalar/fits.py, to 40 digits; needs mpmath.
 
     python tools/fit_special.py bessel_j0 ...     prints these (all by default)
 

@@ -323,7 +323,7 @@ def illegal_address() -> dict[str, Any]:
 def write_to_an_illegal_address() -> None:
     """By a launch that was told of far more elements than there are."""
     import tritorch as t
-    from tritorch._triton.kernel import kernel
+    from tritorch.triton.kernel import kernel
 
     array = t.empty(1000, dtype=t.int64, device="cuda")._a
     kernel("copy", "fill")((1 << 22,), array, 1 << 32, 7, WIDE=True, BLOCK=1024, num_warps=4)

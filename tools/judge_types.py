@@ -22,7 +22,7 @@ import tempfile
 import venv
 
 import tritorch
-from tritorch import _stub_package
+from tritorch.compat import stub_package
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = pathlib.Path(tritorch.__file__).resolve().parent
@@ -38,7 +38,7 @@ def environment(folder: pathlib.Path) -> pathlib.Path:
     spec = importlib.util.find_spec("numpy")
     assert spec is not None and spec.origin is not None
     (site / "numpy").symlink_to(pathlib.Path(spec.origin).parent)
-    _stub_package.write(site)
+    stub_package.write(site)
     return folder / "bin" / "python"
 
 

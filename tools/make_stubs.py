@@ -31,7 +31,8 @@ import stub_forms
 from stub_forms import Form, Parameter
 
 import tritorch
-from tritorch import _C, _names, _stub_package
+from tritorch import _C
+from tritorch.compat import names as _names, stub_package
 from tritorch.core import arguments
 from tritorch.core.deprecation import deprecated
 from tritorch.ops.record.ends import ends_with
@@ -575,7 +576,7 @@ def partial_stub(path: str) -> str:
     module = importlib.import_module(path)
     _, below = path.split(".", 1)
     needed.clear()
-    stands = _stub_package.exported(below, without_stubs=True)
+    stands = stub_package.exported(below, without_stubs=True)
     lines = {
         name: declaration(name, value)
         for name, value in public_names(module)

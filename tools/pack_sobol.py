@@ -1,4 +1,4 @@
-"""Packs Joe and Kuo's direction numbers into tritorch/_sobol.npz.
+"""Packs Joe and Kuo's direction numbers into tritorch/ops/random/sobol.npz.
 
     python tools/pack_sobol.py new-joe-kuo-6.21201
 
@@ -39,5 +39,5 @@ for row in numbers:  # m_i is odd and below 2^i: its other bits, lowest first
 primitive = (p for degree in range(1, 19) for p in _primitive(degree).tolist())
 if any(p != q for p, q in zip(polynomials, primitive)):
     sys.exit("these are not the primitive polynomials in order, which quasirandom.py counts on")
-np.savez_compressed(ROOT / "tritorch" / "_sobol.npz", bits=np.packbits(bits))
+np.savez_compressed(ROOT / "tritorch" / "ops" / "random" / "sobol.npz", bits=np.packbits(bits))
 print(f"{len(polynomials) + 1} dims, {len(bits)} bits")

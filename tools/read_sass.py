@@ -192,7 +192,7 @@ def programs(registers: int, warps: int, shared: int) -> int:
 
 def figures(cubin: bytes, warps: int, shared: int, spilled: int = 0) -> Figures:
     """A kernel's row."""
-    from tritorch._triton.resources import resources
+    from tritorch.triton.resources import resources
 
     code = disassemble(cubin)
     loop = main_loop(code)
@@ -211,7 +211,7 @@ def figures(cubin: bytes, warps: int, shared: int, spilled: int = 0) -> Figures:
 
 def of_compiled(compiled: Any) -> Figures:
     """The row of what Triton compiled."""
-    from tritorch._triton.resources import resources, spilled_bytes
+    from tritorch.triton.resources import resources, spilled_bytes
 
     data = compiled.metadata
     stack = resources(compiled.asm["cubin"]).stack

@@ -305,7 +305,7 @@ for path, names in wanted.items():
         space = {}
         try:
             exec(f"import {module}\\nfrom {module} import {name}", space)
-            there += not repr(type(space[name])).startswith("<class 'tritorch._absent")
+            there += not repr(type(space[name])).startswith("<class 'tritorch.compat.absent")
         except BaseException as error:
             if "needs the tensorboard package" in str(error):  # as PyTorch's does
                 needing += 1

@@ -1,4 +1,4 @@
-"""Records the settings of PyTorch's compiler and their defaults in tritorch/_settings.txt.
+"""Records the settings of PyTorch's compiler and their defaults in tritorch/compat/settings.txt.
 
     python tools/record_settings.py     # with torch installed
 
@@ -41,7 +41,7 @@ def main() -> None:
                 lines.append(f"{name} -> {alias.removeprefix(f'torch.{path}.')}")
             else:
                 lines.append(f"{name} = {literal(entry.default)!r}")
-    (ROOT / "tritorch/_settings.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
+    (ROOT / "tritorch/compat/settings.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
 if __name__ == "__main__":

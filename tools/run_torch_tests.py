@@ -60,7 +60,7 @@ class _Functorch:
 
 class _FunctorchLoader:
     def create_module(self, spec: Any) -> types.ModuleType:
-        from tritorch import _absent
+        from tritorch.compat import absent as _absent
 
         return _absent.AbsentModule(spec.name)
 
@@ -70,11 +70,11 @@ class _FunctorchLoader:
 
 def alias(internals: Path) -> None:
     """`import torch` gives tritorch from now on, but for PyTorch's helpers of tests."""
-    from tritorch import _absent, _as_torch
+    from tritorch.compat import absent as _absent, as_torch
 
     # PyTorch's list of operators asks whether each has a function.
     _absent.AbsentName.__bool__ = lambda self: True  # type: ignore[method-assign]
-    _as_torch.as_torch()
+    as_torch.as_torch()
     sys.meta_path.insert(0, _Internals(internals))  # type: ignore[arg-type]
     sys.meta_path.append(_Functorch)  # type: ignore[arg-type]
     from torch.testing._internal.optests import OpCheckError  # which torch.library raises there

@@ -27,7 +27,7 @@ os.environ.setdefault("TRITORCH_SIMULATE_CUDA", "1")
 os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")
 
 import tritorch
-from tritorch._as_torch import as_torch
+from tritorch.compat.as_torch import as_torch
 
 as_torch()
 import tritorch as torch  # noqa: E402

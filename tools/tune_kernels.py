@@ -9,7 +9,7 @@ and its neighbours are timed in rotation.  One is written to the table (tritorch
 FILE) if the call is faster by more than `--keep` and its results agree.
 
 Kernels are compiled before they are timed, side by side, by a process that traces the same calls on
-the simulated device (Note [Tracing launches] in tritorch/_triton/trace.py); families that are still
+the simulated device (Note [Tracing launches] in tritorch/triton/trace.py); families that are still
 to be timed are compiled meanwhile.  A family that runs out of its share of `--seconds` leaves what
 it has.
 """
@@ -68,8 +68,8 @@ def plans(place: tuple[str, Any], few: int) -> list[Any]:
 
 def trace(family: str, only: str | None, few: int) -> Any:
     """What all problems of a family launch, with each of their plans."""
-    from tritorch._triton.trace import traced
     from tritorch.gpu import tuning
+    from tritorch.triton.trace import traced
 
     done: set[Any] = set()
     with traced() as needs:
@@ -87,7 +87,7 @@ def trace(family: str, only: str | None, few: int) -> Any:
 
 def compile_all(given: argparse.Namespace) -> None:
     """Compiles and keeps them; says a line after each family.  On the simulated device."""
-    from tritorch._triton.trace import on_all_processors, pretend
+    from tritorch.triton.trace import on_all_processors, pretend
 
     pretend(given.target, given.processors)
     jobs = max(len(os.sched_getaffinity(0)) - 1, 1)
@@ -111,8 +111,8 @@ class Compiler:
     """A process that does so for this GPU."""
 
     def __init__(self, given: argparse.Namespace) -> None:
-        from tritorch._triton.trace import DISCARDING
-        from tritorch.gpu.matmul import machine
+        from tritorch.gpu.linalg.matmul import machine
+        from tritorch.triton.trace import DISCARDING
 
         target, processors = machine(0)
         command = [sys.executable, __file__, *given.families, "--compile", "--target", str(target),
@@ -239,7 +239,8 @@ def main(argv: list[str] | None = None) -> None:
         return
     from tritorch import _C
     from tritorch.bench.declare import BUDGETS
-    from tritorch.gpu import matmul, tuning
+    from tritorch.gpu import tuning
+    from tritorch.gpu.linalg import matmul
 
     if matmul.machine(0)[0] not in TARGETS:
         parser.error("this GPU has no copy engine: its products are cut by simple rules")

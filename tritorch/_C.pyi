@@ -469,7 +469,7 @@ class Open:
     def of(self, numbers: Sequence[Any], /) -> Any: ...
 
 class Step:
-    """One call that is followed: tritorch/_following/regions.py."""
+    """One call that is followed: tritorch/compilation/follow/regions.py."""
 
     call: Any
     @property

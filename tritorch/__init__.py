@@ -2,16 +2,17 @@
 
 import sys as _sys
 
-from tritorch._extension import require as _require
-from tritorch._variables import require as _require_values
+from tritorch.compat import moved as _moved
+from tritorch.compat.extension import require as _require
+from tritorch.compat.variables import require as _require_values
 
 _require()
 _require_values()
+_moved.install(__path__)
 
 from math import e, inf, nan, pi
 
-from tritorch import _C, _names, _triton, autograd, cuda, func, linalg, nn, ops, random
-from tritorch._ops import ops as _torch_ops
+from tritorch import _C, autograd, cuda, func, linalg, nn, ops, random
 from tritorch.autograd import (
     enable_grad,
     inference_mode,
@@ -20,6 +21,8 @@ from tritorch.autograd import (
     set_grad_enabled,
 )
 from tritorch.autograd.grad_mode import is_inference_mode_enabled
+from tritorch.compat import names as _names
+from tritorch.compat.torch_private._ops import ops as _torch_ops
 from tritorch.core import dtype as _dtype, gates as _gates, legacy as _legacy
 from tritorch.core.defaults import (
     are_deterministic_algorithms_enabled,
@@ -108,6 +111,7 @@ from tritorch.ops.interpret.quantized import (
     per_tensor_symmetric,
     qscheme,
 )
+from tritorch.triton import installing as _installing
 from tritorch.version import __version__
 
 globals().update(_dtype.STORED)
@@ -134,28 +138,28 @@ for _name, _type in (_legacy.CUDA_TYPES | _legacy.CUDA_STORAGES).items():
     setattr(cuda, _name, _type)
 _gates.install()
 globals().update(_gates.publish(ops.PUBLIC, __name__))  # what PyTorch has as torch.<name>
-_triton.install()
+_installing.install()
 globals()["ops"] = _torch_ops  # operators as objects; the package `tritorch.ops` declares them
 
 
 # Imported when they are first asked for.
 _LATE = """
-    __config__ __future__ _dynamo _inductor _logging accelerator amp backends compiler cpu
+    __config__ __future__ accelerator amp backends compiler cpu
     distributed distributions export mtia nested
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
-    package profiler quasirandom return_types serialization shims signal sparse special storage
+    package profiler quasirandom return_types serialization signal sparse special storage
     testing
     torch_version types utils version xpu
 """
 _ELSEWHERE = {
     name: module
     for module, names in {
-        "_ahead.loaded": "load_package",
-        "_ahead.packaging": "save_package",
-        "_as_torch": "as_torch load_ipython_extension",
+        "compilation.package.loaded": "load_package",
+        "compilation.package.packaging": "save_package",
+        "compat.as_torch": "as_torch load_ipython_extension",
         "_classes": "classes",
         "_compile": "_disable_dynamo",
-        "_devices": """
+        "compat.devices": """
             _import_device_backends _is_device_backend_autoload_enabled _register_device_module
             """,
         "amp": "autocast GradScaler",
@@ -172,8 +176,8 @@ _ELSEWHERE = {
             """,
         "_utils": "get_device_module",
         "compiler": "compile",
-        "core.dispatch_keys": "DispatchKey DispatchKeySet",
-        "core.settings": """
+        "compat.native.dispatch_keys": "DispatchKey DispatchKeySet",
+        "compat.settings": """
             _assert _assert_async _check _check_index _check_is_size _check_not_implemented
             _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with
             _constrain_as_size
@@ -181,14 +185,14 @@ _ELSEWHERE = {
             has_openmp has_spectral init_num_threads is_vulkan_available set_flush_denormal
             set_num_interop_threads
             """,
-        "core.sym_functions": """
+        "arrays.sym_functions": """
             sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size sym_int
             _sym_acos _sym_asin _sym_atan _sym_cos _sym_cosh _sym_log2 _sym_sin _sym_sinh
             _sym_sqrt _sym_tan _sym_tanh
             sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
             """,
         "core.storage": "StorageBase",
-        "core.symbolic": "SymBool SymFloat SymInt",
+        "arrays.symbolic": "SymBool SymFloat SymInt",
         "futures": "Future fork wait",
         "jit._containers": """
             ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList ScriptListIterator
@@ -251,7 +255,7 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         globals()["__all__"] = _all()
         return globals()["__all__"]
-    if name in _LATE.split():
+    if name in _LATE.split() or _moved.home_of(f"tritorch.{name}") or _moved.is_private(name):
         return importlib.import_module(f"tritorch.{name}")
     if name in _ELSEWHERE:
         found = getattr(importlib.import_module(f"tritorch.{_ELSEWHERE[name]}"), name)
@@ -276,14 +280,14 @@ _BUILT = {"has_cuda": "is_built", "has_cudnn": "is_available", "has_mps": "is_bu
 
 
 def _of_extension(name: str) -> object:
-    from tritorch import _native_dispatch, _native_names
+    from tritorch.compat.native import dispatch, names as _native_names
 
-    for module in (_native_names, _native_dispatch):
+    for module in (_native_names, dispatch):
         if name in vars(module):
             return vars(module)[name]
     raise AttributeError(f"module {_C.__name__!r} has no attribute {name!r}")
 
 
 _C.__getattr__ = _of_extension  # type: ignore[attr-defined]
-_C.__path__ = [f"{place}/_native_modules" for place in __path__]  # type: ignore[attr-defined]
+_C.__path__ = [f"{place}/compat/native/modules" for place in __path__]  # type: ignore[attr-defined]
 _names.adopt(_sys.modules[__name__])

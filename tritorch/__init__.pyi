@@ -14,7 +14,7 @@ from tritorch.core.layout import layout as _layout
 from tritorch.core.layout import memory_format as _memory_format
 from tritorch.core.generator import Generator as _Generator
 from tritorch.core.size import Size as _Size
-from tritorch.core.symbolic import SymInt as _SymInt
+from tritorch.arrays.symbolic import SymInt as _SymInt
 from tritorch.core.tensor_methods import _Device as _Device, _Dtype as _Dtype, _Int as _Int, _Number as _Number, _Index as _Index
 from tritorch import return_types as _return_types
 
@@ -76,8 +76,8 @@ from tritorch.schema.types import DeviceObjType as DeviceObjType
 from tritorch.schema.types import DictType as DictType
 from tritorch.core.gates import DisableTorchFunction as DisableTorchFunction
 from tritorch.core.gates import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
-from tritorch.core.dispatch_keys import DispatchKey as DispatchKey
-from tritorch.core.dispatch_keys import DispatchKeySet as DispatchKeySet
+from tritorch.compat.native.dispatch_keys import DispatchKey as DispatchKey
+from tritorch.compat.native.dispatch_keys import DispatchKeySet as DispatchKeySet
 class DoubleStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = None, dtype: _Dtype | None = None, device: _Device | None = None, _internal: _b.bool = False) -> None: ...
 class DoubleTensor(_Tensor): ...
@@ -86,7 +86,7 @@ class ErrorReport:
     def __init__(self, range: _Any) -> None: ...
 from tritorch.core.streams import Event as Event
 ExecutionPlan: _Any
-from tritorch.core.settings import FatalError as FatalError
+from tritorch.compat.settings import FatalError as FatalError
 from tritorch.testing._file_check import FileCheck as FileCheck
 class FloatStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = None, dtype: _Dtype | None = None, device: _Device | None = None, _internal: _b.bool = False) -> None: ...
@@ -169,10 +169,10 @@ from tritorch.core.storage import StorageBase as StorageBase
 from tritorch.core.streams import Stream as Stream
 from tritorch.schema.types import StreamObjType as StreamObjType
 from tritorch.schema.types import StringType as StringType
-from tritorch.core.symbolic import SymBool as SymBool
+from tritorch.arrays.symbolic import SymBool as SymBool
 from tritorch.schema.types import SymBoolType as SymBoolType
-from tritorch.core.symbolic import SymFloat as SymFloat
-from tritorch.core.symbolic import SymInt as SymInt
+from tritorch.arrays.symbolic import SymFloat as SymFloat
+from tritorch.arrays.symbolic import SymInt as SymInt
 from tritorch.schema.types import SymIntType as SymIntType
 from tritorch.schema.tags import Tag as Tag
 from tritorch.core.tensor import Tensor as Tensor
@@ -189,20 +189,19 @@ Use: _Any
 Value: _Any
 from tritorch import __config__ as __config__
 from tritorch import __future__ as __future__
-from tritorch.core.settings import _assert as _assert
-from tritorch.core.settings import _assert_async as _assert_async
-from tritorch.core.settings import _check as _check
-from tritorch.core.settings import _check_index as _check_index
-from tritorch.core.settings import _check_is_size as _check_is_size
-from tritorch.core.settings import _check_not_implemented as _check_not_implemented
-from tritorch.core.settings import _check_tensor_all as _check_tensor_all
-from tritorch.core.settings import _check_tensor_all_with as _check_tensor_all_with
-from tritorch.core.settings import _check_type as _check_type
-from tritorch.core.settings import _check_value as _check_value
-from tritorch.core.settings import _check_with as _check_with
-from tritorch.core.settings import _constrain_as_size as _constrain_as_size
+from tritorch.compat.settings import _assert as _assert
+from tritorch.compat.settings import _assert_async as _assert_async
+from tritorch.compat.settings import _check as _check
+from tritorch.compat.settings import _check_index as _check_index
+from tritorch.compat.settings import _check_is_size as _check_is_size
+from tritorch.compat.settings import _check_not_implemented as _check_not_implemented
+from tritorch.compat.settings import _check_tensor_all as _check_tensor_all
+from tritorch.compat.settings import _check_tensor_all_with as _check_tensor_all_with
+from tritorch.compat.settings import _check_type as _check_type
+from tritorch.compat.settings import _check_value as _check_value
+from tritorch.compat.settings import _check_with as _check_with
+from tritorch.compat.settings import _constrain_as_size as _constrain_as_size
 def _disable_dynamo(fn: _Callable[..., _Any] | None = None, recursive: _b.bool = True) -> _Any: ...
-from tritorch import _dynamo as _dynamo
 def _foreach_abs(input: _Sequence[_Tensor]) -> _b.tuple[_Tensor, ...]: ...
 def _foreach_abs_(self: _Any) -> _Any: ...
 def _foreach_acos(input: _Sequence[_Tensor]) -> _b.tuple[_Tensor, ...]: ...
@@ -344,9 +343,7 @@ def _foreach_trunc(input: _Sequence[_Tensor]) -> _b.tuple[_Tensor, ...]: ...
 def _foreach_trunc_(self: _Any) -> _Any: ...
 def _foreach_zero_(self: _Any) -> _Any: ...
 def _import_device_backends() -> None: ...
-from tritorch import _inductor as _inductor
 def _is_device_backend_autoload_enabled() -> _b.bool: ...
-from tritorch import _logging as _logging
 def _register_device_module(device_type: _Any, module: _Any) -> None: ...
 def _sym_acos(a: _Any) -> _Any: ...
 def _sym_asin(a: _Any) -> _Any: ...
@@ -418,6 +415,7 @@ def argmax(input: _Tensor, dim: _Int | None = None, keepdim: _b.bool = False, *,
 def argmin(input: _Tensor, dim: _Int | None = None, keepdim: _b.bool = False, *, axis: _Int | None = None, keepdims: _b.bool | None = None, out: _Tensor | None = None) -> _Tensor: ...
 def argsort(input: _Tensor, dim: _Int = -1, descending: _b.bool = False, stable: _b.bool = False, *, out: _Tensor | None = None) -> _Tensor: ...
 def argwhere(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
+from tritorch import arrays as arrays
 def as_strided(input: _Tensor, size: _Sequence[_Int], stride: _Sequence[_Int], storage_offset: _Int | None = None) -> _Tensor: ...
 @_overload
 def as_strided_(input: _Tensor, size: _Sequence[_Int], stride: _Sequence[_Int], storage_offset: _Int | None = None) -> _Tensor: ...
@@ -556,6 +554,7 @@ def clamp_min(input: _Tensor, min: _Number | _Tensor, *, out: _Tensor | None = N
 def clamp_min_(input: _Tensor, min: _Number | _Tensor) -> _Tensor: ...
 classes: _Any
 from tritorch.amp.state import clear_autocast_cache as clear_autocast_cache
+from tritorch import cli as cli
 def clip(input: _Tensor, min: _Number | None | _Tensor = None, max: _Number | None | _Tensor = None, *, out: _Tensor | None = None) -> _Tensor: ...
 @_overload
 def clip_(input: _Tensor, min: _Number | None = None, max: _Number | None = None) -> _Tensor: ...
@@ -565,8 +564,10 @@ def clone(input: _Tensor, *, memory_format: _memory_format | None = None) -> _Te
 def col_indices_copy(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
 def column_stack(tensors: _Sequence[_Tensor], *, out: _Tensor | None = None) -> _Tensor: ...
 def combinations(input: _Tensor, r: _Int = 2, with_replacement: _b.bool = False) -> _Tensor: ...
+from tritorch import compat as compat
+from tritorch import compilation as compilation
 from tritorch.compiler import compile as compile
-from tritorch.core.settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+from tritorch.compat.settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
 from tritorch import compiler as compiler
 def complex(real: _Tensor, imag: _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
 complex128: _dtype
@@ -780,7 +781,7 @@ from tritorch.core.defaults import get_deterministic_debug_mode as get_determini
 def get_device(input: _Tensor) -> _b.int: ...
 def get_device_module(device: _Device | None = None) -> _Any: ...
 from tritorch.core.precision import get_float32_matmul_precision as get_float32_matmul_precision
-from tritorch.core.settings import get_num_interop_threads as get_num_interop_threads
+from tritorch.compat.settings import get_num_interop_threads as get_num_interop_threads
 from tritorch.host.threads import get_num_threads as get_num_threads
 from tritorch.core.printing import get_printoptions as get_printoptions
 from tritorch.core.generator import get_rng_state as get_rng_state
@@ -853,7 +854,7 @@ def index_select(input: _Tensor, dim: _Int, index: _Tensor, *, out: _Tensor | No
 def indices_copy(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
 inf: _b.float
 from tritorch.autograd.grad_mode import inference_mode as inference_mode
-from tritorch.core.settings import init_num_threads as init_num_threads
+from tritorch.compat.settings import init_num_threads as init_num_threads
 from tritorch.core.generator import initial_seed as initial_seed
 def inner(input: _Tensor, other: _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
 def instance_norm(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, use_input_stats: _b.bool, momentum: _b.float, eps: _b.float, cudnn_enabled: _b.bool) -> _Tensor: ...
@@ -895,7 +896,7 @@ def is_same_size(input: _Tensor, other: _Tensor) -> _b.bool: ...
 def is_signed(input: _Tensor) -> _b.bool: ...
 from tritorch.core.typed_storage import is_storage as is_storage
 from tritorch.core.tensor import is_tensor as is_tensor
-from tritorch.core.settings import is_vulkan_available as is_vulkan_available
+from tritorch.compat.settings import is_vulkan_available as is_vulkan_available
 from tritorch.core.defaults import is_warn_always_enabled as is_warn_always_enabled
 def isclose(input: _Tensor, other: _Tensor, rtol: _b.float = 1e-05, atol: _b.float = 1e-08, equal_nan: _b.bool = False) -> _Tensor: ...
 def isfinite(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
@@ -1326,15 +1327,14 @@ from tritorch.core.defaults import set_default_dtype as set_default_dtype
 from tritorch.core.legacy import set_default_tensor_type as set_default_tensor_type
 from tritorch.core.defaults import set_deterministic_debug_mode as set_deterministic_debug_mode
 from tritorch.core.precision import set_float32_matmul_precision as set_float32_matmul_precision
-from tritorch.core.settings import set_flush_denormal as set_flush_denormal
+from tritorch.compat.settings import set_flush_denormal as set_flush_denormal
 from tritorch.autograd.grad_mode import set_grad_enabled as set_grad_enabled
-from tritorch.core.settings import set_num_interop_threads as set_num_interop_threads
+from tritorch.compat.settings import set_num_interop_threads as set_num_interop_threads
 from tritorch.host.threads import set_num_threads as set_num_threads
 from tritorch.core.printing import set_printoptions as set_printoptions
 from tritorch.core.generator import set_rng_state as set_rng_state
 from tritorch.core.defaults import set_warn_always as set_warn_always
 def sgn(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
-from tritorch import shims as shims
 short: _dtype
 def sigmoid(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
 def sigmoid_(input: _Tensor) -> _Tensor: ...
@@ -1453,17 +1453,17 @@ def swapaxes(input: _Tensor, dim0: _Int, dim1: _Int) -> _Tensor: ...
 @_overload
 def swapaxes(input: _Tensor, axis0: _Int, axis1: _Int) -> _Tensor: ...
 def swapdims(input: _Tensor, dim0: _Int, dim1: _Int) -> _Tensor: ...
-from tritorch.core.sym_functions import sym_constrain_range as sym_constrain_range
-from tritorch.core.sym_functions import sym_constrain_range_for_size as sym_constrain_range_for_size
-from tritorch.core.sym_functions import sym_float as sym_float
-from tritorch.core.sym_functions import sym_fresh_size as sym_fresh_size
-from tritorch.core.sym_functions import sym_int as sym_int
-from tritorch.core.sym_functions import sym_ite as sym_ite
-from tritorch.core.sym_functions import sym_max as sym_max
-from tritorch.core.sym_functions import sym_min as sym_min
-from tritorch.core.sym_functions import sym_not as sym_not
+from tritorch.arrays.sym_functions import sym_constrain_range as sym_constrain_range
+from tritorch.arrays.sym_functions import sym_constrain_range_for_size as sym_constrain_range_for_size
+from tritorch.arrays.sym_functions import sym_float as sym_float
+from tritorch.arrays.sym_functions import sym_fresh_size as sym_fresh_size
+from tritorch.arrays.sym_functions import sym_int as sym_int
+from tritorch.arrays.sym_functions import sym_ite as sym_ite
+from tritorch.arrays.sym_functions import sym_max as sym_max
+from tritorch.arrays.sym_functions import sym_min as sym_min
+from tritorch.arrays.sym_functions import sym_not as sym_not
 def sym_sqrt(a: _Any) -> _Any: ...
-from tritorch.core.sym_functions import sym_sum as sym_sum
+from tritorch.arrays.sym_functions import sym_sum as sym_sum
 def symeig(*args: _Any, **kwargs: _Any) -> _Any: ...
 def t(input: _Tensor) -> _Tensor: ...
 def t_copy(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
@@ -1502,10 +1502,12 @@ def transpose(input: _Tensor, dim0: _Int, dim1: _Int) -> _Tensor: ...
 def transpose_copy(input: _Tensor, dim0: _Int, dim1: _Int, *, out: _Tensor | None = None) -> _Tensor: ...
 def trapezoid(y: _Tensor, x: _Tensor | None = None, *, dx: _Number | None = None, dim: _Int = -1) -> _Tensor: ...
 def trapz(y: _Tensor, x: _Tensor | None = None, *, dx: _b.float | None = None, dim: _Int = -1) -> _Tensor: ...
+from tritorch import trees as trees
 def triangular_solve(input: _Tensor, A: _Tensor, upper: _b.bool = True, transpose: _b.bool = False, unitriangular: _b.bool = False, *, out: _Sequence[_Tensor] | None = None) -> _return_types.triangular_solve: ...
 def tril(input: _Tensor, diagonal: _Int = 0, *, out: _Tensor | None = None) -> _Tensor: ...
 def tril_indices(row: _Int, col: _Int, offset: _Int = 0, *, dtype: _Dtype = ..., device: _Device | None | _b.str = 'cpu', layout: _layout | None = None, pin_memory: _b.bool = False) -> _Tensor: ...
 def triplet_margin_loss(anchor: _Tensor, positive: _Tensor, negative: _Tensor, margin: _b.float = 1.0, p: _b.float = 2.0, eps: _b.float = 1e-06, swap: _b.bool = False, reduction: _Int = 1) -> _Tensor: ...
+from tritorch import triton as triton
 def triu(input: _Tensor, diagonal: _Int = 0, *, out: _Tensor | None = None) -> _Tensor: ...
 def triu_indices(row: _Int, col: _Int, offset: _Int = 0, *, dtype: _Dtype = ..., device: _Device | None | _b.str = 'cpu', layout: _layout | None = None, pin_memory: _b.bool = False) -> _Tensor: ...
 def true_divide(input: _Tensor, other: _Number | _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
@@ -1636,30 +1638,16 @@ _cast_Half: _OpOverloadPacket
 _cast_Int: _OpOverloadPacket
 _cast_Long: _OpOverloadPacket
 _cast_Short: _OpOverloadPacket
-_chunk_cat: _OpOverloadPacket
-_conj: _OpOverloadPacket
-_conj_physical: _OpOverloadPacket
 _ctc_loss: _OpOverloadPacket
-_efficientzerotensor: _OpOverloadPacket
 _embedding_bag: _OpOverloadPacket
 _embedding_bag_forward_only: _OpOverloadPacket
-_euclidean_dist: _OpOverloadPacket
 _fft_c2c: _OpOverloadPacket
 _fft_c2r: _OpOverloadPacket
 _fft_r2c: _OpOverloadPacket
 _foobar: _OpOverloadPacket
 _functional_assert_scalar: _OpOverloadPacket
 _fused_rms_norm: _OpOverloadPacket
-_histogramdd_bin_edges: _OpOverloadPacket
-_histogramdd_from_bin_cts: _OpOverloadPacket
-_histogramdd_from_bin_tensors: _OpOverloadPacket
 _index_put_impl_: _OpOverloadPacket
-_linalg_check_errors: _OpOverloadPacket
-_linalg_det: _OpOverloadPacket
-_linalg_eigh: _OpOverloadPacket
-_linalg_slogdet: _OpOverloadPacket
-_linalg_solve_ex: _OpOverloadPacket
-_linalg_svd: _OpOverloadPacket
 _log_softmax: _OpOverloadPacket
 _log_softmax_backward_data: _OpOverloadPacket
 _native_batch_norm_legit: _OpOverloadPacket
@@ -1687,15 +1675,9 @@ _prelu_kernel: _OpOverloadPacket
 _safe_softmax: _OpOverloadPacket
 _scaled_dot_product_attention_math: _OpOverloadPacket
 _scaled_dot_product_flash_attention_for_cpu: _OpOverloadPacket
-_scaled_mm: _OpOverloadPacket
-_scaled_mm_v2: _OpOverloadPacket
 _softmax: _OpOverloadPacket
 _softmax_backward_data: _OpOverloadPacket
-_trilinear: _OpOverloadPacket
-_unique: _OpOverloadPacket
 _unique2: _OpOverloadPacket
 _unsafe_index: _OpOverloadPacket
 _unsafe_index_put: _OpOverloadPacket
-_unsafe_masked_index: _OpOverloadPacket
-_unsafe_masked_index_put_accumulate: _OpOverloadPacket
 __all__ = ['AVG', 'AcceleratorError', 'AggregationType', 'AliasDb', 'AnyType', 'Argument', 'ArgumentSpec', 'AwaitType', 'BFloat16Storage', 'BFloat16Tensor', 'BenchmarkConfig', 'BenchmarkExecutionStats', 'Block', 'BoolStorage', 'BoolTensor', 'BoolType', 'BufferDict', 'ByteStorage', 'ByteTensor', 'CallStack', 'Capsule', 'CharStorage', 'CharTensor', 'ClassType', 'Code', 'CompilationUnit', 'CompleteArgumentSpec', 'ComplexDoubleStorage', 'ComplexFloatStorage', 'ComplexType', 'ConcreteModuleType', 'ConcreteModuleTypeBuilder', 'DeepCopyMemoTable', 'DeserializationStorageContext', 'DeviceObjType', 'DictType', 'DisableTorchFunction', 'DisableTorchFunctionSubclass', 'DispatchKey', 'DispatchKeySet', 'DoubleStorage', 'DoubleTensor', 'EnumType', 'ErrorReport', 'Event', 'ExecutionPlan', 'FatalError', 'FileCheck', 'FloatStorage', 'FloatTensor', 'FloatType', 'FunctionSchema', 'Future', 'FutureType', 'Generator', 'GradScaler', 'Gradient', 'Graph', 'GraphExecutorState', 'HalfStorage', 'HalfTensor', 'IODescriptor', 'InferredType', 'IntStorage', 'IntTensor', 'IntType', 'InterfaceType', 'JITException', 'ListType', 'LiteScriptModule', 'LockingLogger', 'LoggerBase', 'LongStorage', 'LongTensor', 'ModuleDict', 'Node', 'NoneType', 'NoopLogger', 'NumberType', 'OperatorInfo', 'OptionalType', 'OutOfMemoryError', 'ParameterDict', 'PyObjectType', 'PyTorchFileReader', 'PyTorchFileWriter', 'QInt32Storage', 'QInt8Storage', 'QUInt2x4Storage', 'QUInt4x2Storage', 'QUInt8Storage', 'RRefType', 'SUM', 'ScriptClass', 'ScriptClassFunction', 'ScriptDict', 'ScriptDictIterator', 'ScriptDictKeyIterator', 'ScriptFunction', 'ScriptList', 'ScriptListIterator', 'ScriptMethod', 'ScriptModule', 'ScriptModuleSerializer', 'ScriptObject', 'ScriptObjectProperty', 'SerializationStorageContext', 'ShortStorage', 'ShortTensor', 'Size', 'StaticModule', 'StorageBase', 'Stream', 'StreamObjType', 'StringType', 'SymBool', 'SymBoolType', 'SymFloat', 'SymInt', 'SymIntType', 'Tag', 'Tensor', 'TensorType', 'ThroughputBenchmark', 'TracingState', 'TupleType', 'Type', 'TypedStorage', 'UnionType', 'UntypedStorage', 'Use', 'Value', 'abs', 'abs_', 'absolute', 'acos', 'acos_', 'acosh', 'acosh_', 'adaptive_avg_pool1d', 'adaptive_max_pool1d', 'add', 'addbmm', 'addcdiv', 'addcmul', 'addmm', 'addmv', 'addmv_', 'addr', 'adjoint', 'affine_grid_generator', 'alias_copy', 'all', 'allclose', 'alpha_dropout', 'alpha_dropout_', 'amax', 'amin', 'aminmax', 'angle', 'any', 'arange', 'arccos', 'arccos_', 'arccosh', 'arccosh_', 'arcsin', 'arcsin_', 'arcsinh', 'arcsinh_', 'arctan', 'arctan2', 'arctan_', 'arctanh', 'arctanh_', 'are_deterministic_algorithms_enabled', 'argmax', 'argmin', 'argsort', 'argwhere', 'as_strided', 'as_strided_', 'as_strided_copy', 'as_strided_scatter', 'as_tensor', 'asarray', 'asin', 'asin_', 'asinh', 'asinh_', 'atan', 'atan2', 'atan_', 'atanh', 'atanh_', 'atleast_1d', 'atleast_2d', 'atleast_3d', 'autocast', 'autocast_decrement_nesting', 'autocast_increment_nesting', 'avg_pool1d', 'baddbmm', 'bartlett_window', 'batch_norm', 'batch_norm_backward_elemt', 'batch_norm_backward_reduce', 'batch_norm_elemt', 'batch_norm_gather_stats', 'batch_norm_gather_stats_with_counts', 'batch_norm_stats', 'batch_norm_update_stats', 'bernoulli', 'bfloat16', 'bilinear', 'binary_cross_entropy_with_logits', 'bincount', 'binomial', 'bit', 'bits16', 'bits1x8', 'bits2x4', 'bits4x2', 'bits8', 'bitwise_and', 'bitwise_left_shift', 'bitwise_not', 'bitwise_or', 'bitwise_right_shift', 'bitwise_xor', 'blackman_window', 'block_diag', 'bmm', 'bool', 'broadcast_shapes', 'broadcast_tensors', 'broadcast_to', 'bucketize', 'can_cast', 'cartesian_prod', 'cat', 'ccol_indices_copy', 'cdist', 'cdouble', 'ceil', 'ceil_', 'celu', 'celu_', 'cfloat', 'chain_matmul', 'chalf', 'channel_shuffle', 'channels_last', 'channels_last_3d', 'cholesky', 'cholesky_inverse', 'cholesky_solve', 'choose_qparams_optimized', 'chunk', 'clamp', 'clamp_', 'clamp_max', 'clamp_max_', 'clamp_min', 'clamp_min_', 'clear_autocast_cache', 'clip', 'clip_', 'clone', 'col_indices_copy', 'column_stack', 'combinations', 'compile', 'compiled_with_cxx11_abi', 'complex', 'complex128', 'complex32', 'complex64', 'concat', 'concatenate', 'cond', 'conj', 'conj_physical', 'conj_physical_', 'constant_pad_nd', 'contiguous_format', 'conv1d', 'conv2d', 'conv3d', 'conv_tbc', 'conv_transpose1d', 'conv_transpose2d', 'conv_transpose3d', 'convolution', 'copysign', 'corrcoef', 'cos', 'cos_', 'cosh', 'cosh_', 'cosine_embedding_loss', 'cosine_similarity', 'count_nonzero', 'cov', 'cross', 'crow_indices_copy', 'ctc_loss', 'cudnn_affine_grid_generator', 'cudnn_batch_norm', 'cudnn_convolution', 'cudnn_convolution_add_relu', 'cudnn_convolution_relu', 'cudnn_convolution_transpose', 'cudnn_grid_sampler', 'cudnn_is_acceptable', 'cummax', 'cummin', 'cumprod', 'cumsum', 'cumulative_trapezoid', 'default_generator', 'deg2rad', 'deg2rad_', 'dequantize', 'det', 'detach', 'detach_', 'detach_copy', 'device', 'diag', 'diag_embed', 'diagflat', 'diagonal', 'diagonal_copy', 'diagonal_scatter', 'diff', 'digamma', 'dist', 'div', 'divide', 'dot', 'double', 'dropout', 'dropout_', 'dsmm', 'dsplit', 'dstack', 'dtype', 'e', 'eig', 'einsum', 'embedding', 'embedding_bag', 'embedding_renorm_', 'empty', 'empty_like', 'empty_permuted', 'empty_quantized', 'empty_strided', 'enable_grad', 'eq', 'equal', 'erf', 'erf_', 'erfc', 'erfc_', 'erfinv', 'exp', 'exp2', 'exp2_', 'exp_', 'expand_copy', 'expm1', 'expm1_', 'eye', 'fake_quantize_per_channel_affine', 'fake_quantize_per_tensor_affine', 'fbgemm_linear_fp16_weight', 'fbgemm_linear_fp16_weight_fp32_activation', 'fbgemm_linear_int8_weight', 'fbgemm_linear_int8_weight_fp32_activation', 'fbgemm_linear_quantize_weight', 'fbgemm_pack_gemm_matrix_fp16', 'fbgemm_pack_quantized_matrix', 'feature_alpha_dropout', 'feature_alpha_dropout_', 'feature_dropout', 'feature_dropout_', 'fill', 'fill_', 'finfo', 'fix', 'fix_', 'flatten', 'flip', 'fliplr', 'flipud', 'float', 'float16', 'float32', 'float4_e2m1fn_x2', 'float64', 'float8_e4m3fn', 'float8_e4m3fnuz', 'float8_e5m2', 'float8_e5m2fnuz', 'float8_e8m0fnu', 'float_power', 'floor', 'floor_', 'floor_divide', 'fmax', 'fmin', 'fmod', 'fork', 'frac', 'frac_', 'frexp', 'frobenius_norm', 'from_dlpack', 'from_file', 'from_numpy', 'frombuffer', 'full', 'full_like', 'fused_moving_avg_obs_fake_quant', 'gather', 'gcd', 'gcd_', 'ge', 'geqrf', 'ger', 'get_autocast_cpu_dtype', 'get_autocast_dtype', 'get_autocast_gpu_dtype', 'get_autocast_ipu_dtype', 'get_autocast_xla_dtype', 'get_default_device', 'get_default_dtype', 'get_deterministic_debug_mode', 'get_device', 'get_device_module', 'get_float32_matmul_precision', 'get_num_interop_threads', 'get_num_threads', 'get_rng_state', 'gradient', 'greater', 'greater_equal', 'grid_sampler', 'grid_sampler_2d', 'grid_sampler_3d', 'group_norm', 'gru', 'gru_cell', 'gt', 'half', 'hamming_window', 'hann_window', 'hardshrink', 'has_lapack', 'has_mkl', 'has_openmp', 'has_spectral', 'hash_tensor', 'heaviside', 'hinge_embedding_loss', 'histc', 'histogram', 'histogramdd', 'hsmm', 'hsplit', 'hspmm', 'hstack', 'hypot', 'i0', 'i0_', 'igamma', 'igammac', 'iinfo', 'imag', 'import_ir_module', 'import_ir_module_from_buffer', 'index_add', 'index_copy', 'index_fill', 'index_put', 'index_put_', 'index_reduce', 'index_select', 'indices_copy', 'inf', 'inference_mode', 'init_num_threads', 'initial_seed', 'inner', 'instance_norm', 'int', 'int1', 'int16', 'int2', 'int3', 'int32', 'int4', 'int5', 'int6', 'int64', 'int7', 'int8', 'int_repr', 'inverse', 'is_anomaly_check_nan_enabled', 'is_anomaly_enabled', 'is_autocast_cache_enabled', 'is_autocast_cpu_enabled', 'is_autocast_enabled', 'is_autocast_ipu_enabled', 'is_autocast_xla_enabled', 'is_complex', 'is_conj', 'is_deterministic_algorithms_warn_only_enabled', 'is_distributed', 'is_floating_point', 'is_grad_enabled', 'is_inference', 'is_inference_mode_enabled', 'is_neg', 'is_nonzero', 'is_same_size', 'is_signed', 'is_storage', 'is_tensor', 'is_vulkan_available', 'is_warn_always_enabled', 'isclose', 'isfinite', 'isin', 'isinf', 'isnan', 'isneginf', 'isposinf', 'isreal', 'istft', 'jagged', 'kaiser_window', 'kl_div', 'kron', 'kthvalue', 'layer_norm', 'layout', 'lcm', 'lcm_', 'ldexp', 'ldexp_', 'le', 'legacy_contiguous_format', 'lerp', 'less', 'less_equal', 'lgamma', 'linspace', 'load', 'lobpcg', 'log', 'log10', 'log10_', 'log1p', 'log1p_', 'log2', 'log2_', 'log_', 'log_softmax', 'logaddexp', 'logaddexp2', 'logcumsumexp', 'logdet', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logit', 'logit_', 'logspace', 'logsumexp', 'long', 'lstm', 'lstm_cell', 'lstsq', 'lt', 'lu', 'lu_solve', 'lu_unpack', 'manual_seed', 'margin_ranking_loss', 'masked_fill', 'masked_scatter', 'masked_select', 'matmul', 'matrix_exp', 'matrix_power', 'matrix_rank', 'max', 'max_pool1d', 'max_pool1d_with_indices', 'max_pool2d', 'max_pool3d', 'maximum', 'mean', 'median', 'memory_format', 'merge_type_from_type_comment', 'meshgrid', 'min', 'minimum', 'miopen_batch_norm', 'miopen_convolution', 'miopen_convolution_add_relu', 'miopen_convolution_relu', 'miopen_convolution_transpose', 'miopen_ctc_loss', 'miopen_depthwise_convolution', 'miopen_rnn', 'mkldnn_adaptive_avg_pool2d', 'mkldnn_convolution', 'mkldnn_linear_backward_weights', 'mkldnn_max_pool2d', 'mkldnn_max_pool3d', 'mkldnn_rnn_layer', 'mm', 'mode', 'moveaxis', 'movedim', 'msort', 'mul', 'multinomial', 'multiply', 'mv', 'mvlgamma', 'nan', 'nan_to_num', 'nan_to_num_', 'nanmean', 'nanmedian', 'nanquantile', 'nansum', 'narrow', 'narrow_copy', 'native_batch_norm', 'native_channel_shuffle', 'native_dropout', 'native_group_norm', 'native_layer_norm', 'native_norm', 'ne', 'neg', 'neg_', 'negative', 'negative_', 'newaxis', 'nextafter', 'no_grad', 'nonzero', 'nonzero_static', 'norm', 'norm_except_dim', 'normal', 'not_equal', 'nuclear_norm', 'numel', 'ones', 'ones_like', 'orgqr', 'ormqr', 'outer', 'pairwise_distance', 'parse_ir', 'parse_schema', 'parse_type_comment', 'pca_lowrank', 'pdist', 'per_channel_affine', 'per_channel_affine_float_qparams', 'per_channel_symmetric', 'per_tensor_affine', 'per_tensor_symmetric', 'permute', 'permute_copy', 'pi', 'pinverse', 'pixel_shuffle', 'pixel_unshuffle', 'poisson', 'poisson_nll_loss', 'polar', 'polygamma', 'positive', 'pow', 'prelu', 'preserve_format', 'prod', 'promote_types', 'put', 'q_per_channel_axis', 'q_per_channel_scales', 'q_per_channel_zero_points', 'q_scale', 'q_zero_point', 'qint32', 'qint8', 'qr', 'qscheme', 'quantile', 'quantize_per_channel', 'quantize_per_tensor', 'quantize_per_tensor_dynamic', 'quantized_batch_norm', 'quantized_gru_cell', 'quantized_lstm_cell', 'quantized_max_pool1d', 'quantized_max_pool2d', 'quantized_max_pool3d', 'quantized_rnn_relu_cell', 'quantized_rnn_tanh_cell', 'quint2x4', 'quint4x2', 'quint8', 'rad2deg', 'rad2deg_', 'rand', 'rand_like', 'randint', 'randint_like', 'randn', 'randn_like', 'randperm', 'range', 'ravel', 'real', 'reciprocal', 'reciprocal_', 'relu', 'relu_', 'remainder', 'renorm', 'repeat_interleave', 'reshape', 'resize_as_', 'resize_as_sparse_', 'resolve_conj', 'resolve_neg', 'result_type', 'rms_norm', 'rnn_relu', 'rnn_relu_cell', 'rnn_tanh', 'rnn_tanh_cell', 'roll', 'rot90', 'round', 'round_', 'row_indices_copy', 'row_stack', 'rrelu', 'rrelu_', 'rsqrt', 'rsqrt_', 'rsub', 'saddmm', 'save', 'scalar_tensor', 'scatter', 'scatter_add', 'scatter_reduce', 'searchsorted', 'seed', 'segment_reduce', 'select', 'select_copy', 'select_scatter', 'selu', 'selu_', 'set_anomaly_enabled', 'set_autocast_cache_enabled', 'set_autocast_cpu_dtype', 'set_autocast_cpu_enabled', 'set_autocast_dtype', 'set_autocast_enabled', 'set_autocast_gpu_dtype', 'set_autocast_ipu_dtype', 'set_autocast_ipu_enabled', 'set_autocast_xla_dtype', 'set_autocast_xla_enabled', 'set_default_device', 'set_default_dtype', 'set_default_tensor_type', 'set_deterministic_debug_mode', 'set_float32_matmul_precision', 'set_flush_denormal', 'set_grad_enabled', 'set_num_interop_threads', 'set_num_threads', 'set_printoptions', 'set_rng_state', 'set_warn_always', 'sgn', 'short', 'sigmoid', 'sigmoid_', 'sign', 'signbit', 'sin', 'sin_', 'sinc', 'sinc_', 'sinh', 'sinh_', 'slice_copy', 'slice_inverse', 'slice_scatter', 'slogdet', 'smm', 'softmax', 'solve', 'sort', 'sparse_bsc', 'sparse_bsc_tensor', 'sparse_bsr', 'sparse_bsr_tensor', 'sparse_compressed_tensor', 'sparse_coo', 'sparse_coo_tensor', 'sparse_csc', 'sparse_csc_tensor', 'sparse_csr', 'sparse_csr_tensor', 'split', 'split_copy', 'split_with_sizes', 'split_with_sizes_copy', 'spmm', 'sqrt', 'sqrt_', 'square', 'square_', 'squeeze', 'squeeze_copy', 'sspaddmm', 'stack', 'std', 'std_mean', 'stft', 'strided', 'sub', 'subtract', 'sum', 'svd', 'svd_lowrank', 'swapaxes', 'swapdims', 'sym_constrain_range', 'sym_constrain_range_for_size', 'sym_float', 'sym_fresh_size', 'sym_int', 'sym_ite', 'sym_max', 'sym_min', 'sym_not', 'sym_sqrt', 'sym_sum', 'symeig', 't', 't_copy', 'take', 'take_along_dim', 'tan', 'tan_', 'tanh', 'tanh_', 'tensor', 'tensor_split', 'tensordot', 'thread_safe_generator', 'threshold', 'threshold_', 'tile', 'to_dlpack', 'topk', 'trace', 'transpose', 'transpose_copy', 'trapezoid', 'trapz', 'triangular_solve', 'tril', 'tril_indices', 'triplet_margin_loss', 'triu', 'triu_indices', 'true_divide', 'trunc', 'trunc_', 'typename', 'uint1', 'uint16', 'uint2', 'uint3', 'uint32', 'uint4', 'uint5', 'uint6', 'uint64', 'uint7', 'uint8', 'unbind', 'unbind_copy', 'unflatten', 'unfold_copy', 'unify_type_list', 'unique', 'unique_consecutive', 'unravel_index', 'unsafe_chunk', 'unsafe_split', 'unsafe_split_with_sizes', 'unsqueeze', 'unsqueeze_copy', 'use_deterministic_algorithms', 'values_copy', 'vander', 'var', 'var_mean', 'vdot', 'view_as_complex', 'view_as_complex_copy', 'view_as_real', 'view_as_real_copy', 'view_copy', 'vmap', 'vsplit', 'vstack', 'wait', 'where', 'while_loop', 'xlogy', 'xlogy_', 'zero_', 'zeros', 'zeros_like']

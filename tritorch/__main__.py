@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tritorch import _commands
+from tritorch.cli import commands as _commands
 from tritorch.version import __version__
 
 
@@ -52,9 +52,9 @@ def main(argv: list[str] | None = None) -> int:
         near = _commands.suggestion(given[0], commands.choices)
         parser.error(f"unknown command {given[0]}" + (near or "; --help lists them"))
     if given[:1] == ["run"]:  # everything after it is the program's
-        from tritorch import _as_torch
+        from tritorch.compat import as_torch
 
-        return _as_torch.run(given[1:])
+        return as_torch.run(given[1:])
     if given[:1] == ["profile"]:
         from tritorch.profiler import _program
 
@@ -72,19 +72,19 @@ def main(argv: list[str] | None = None) -> int:
 
         return cli.main(given[1:])
     if given[:1] == ["precompile"]:  # its last arguments are a program's
-        from tritorch import _precompile
+        from tritorch.cli import precompile
 
-        return _precompile.main(given[1:])
+        return precompile.main(given[1:])
     if given[:1] == ["doctor"]:
-        from tritorch import _doctor
+        from tritorch.cli import doctor
 
-        return _doctor.main(given[1:])
+        return doctor.main(given[1:])
     if given[:1] == ["stand-in"]:
-        from tritorch import _metadata
+        from tritorch.compat import metadata
 
-        return _metadata.main(given[1:])
+        return metadata.main(given[1:])
     if given[:1] == ["demo"]:
-        from tritorch import demo
+        from tritorch.cli import demo
 
         return demo.main(given[1:])
     parser.parse_args(given)

@@ -68,7 +68,7 @@ def compile(
     chosen = dict(options or {})
     chosen.pop("guard_filter_fn", None)  # there are no guards
     _check_backend(backend, mode, chosen)
-    from tritorch._dynamo.eval_frame import optimize
+    from tritorch.compat.torch_private._dynamo.eval_frame import optimize
 
     decorate = optimize(
         backend, nopython=fullgraph, dynamic=dynamic, disable=disable, mode=mode, options=chosen,
@@ -89,11 +89,11 @@ def _decorator(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _check_backend(backend: Any, mode: str | None, options: dict[str, Any]) -> None:
     """Raises what PyTorch does about a backend, a mode or an option that nobody knows."""
     if backend == "inductor":
-        from tritorch import _inductor
+        from tritorch.compat.torch_private import _inductor
 
         _inductor.check_options({**_inductor.list_mode_options(mode or "default"), **options})
     elif isinstance(backend, str):
-        from tritorch._dynamo.backends.registry import lookup_backend
+        from tritorch.compat.torch_private._dynamo.backends.registry import lookup_backend
 
         lookup_backend(backend)
 
@@ -105,7 +105,7 @@ def is_compiling() -> bool:
     way without values for a compiler (masks that are not skipped when they are all ones, checks
     that are left out), and that is the way with the fewest graphs.  It is the same in the run that
     is recorded and in those that follow it.  In a `disable`d function the answer is False."""
-    compiled = sys.modules.get("tritorch._following.compiled")
+    compiled = sys.modules.get("tritorch.compilation.follow.compiled")
     return is_exporting() or (compiled is not None and compiled.is_in_region())
 
 
@@ -120,14 +120,14 @@ def is_exporting() -> bool:
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     """The names that `compile` takes, without those of backends that have such a tag."""
-    from tritorch._dynamo.backends import registry
+    from tritorch.compat.torch_private._dynamo.backends import registry
 
     return registry.list_backends(exclude_tags)
 
 
 def reset() -> None:
     """Forgets what was recorded of all compiled functions."""
-    compiled = sys.modules.get("tritorch._following.compiled")
+    compiled = sys.modules.get("tritorch.compilation.follow.compiled")
     if compiled is not None:
         compiled.reset()
 
@@ -170,7 +170,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     if fn is None:
         return lambda function: disable(function, recursive, reason=reason)
 
-    from tritorch._dynamo.eval_frame import DisableContext, innermost_fn
+    from tritorch.compat.torch_private._dynamo.eval_frame import DisableContext, innermost_fn
 
     if recursive:
         return DisableContext(msg=reason)(fn)
@@ -189,8 +189,8 @@ def bisect(
     It runs the function, or module, once with these arguments, and parts of its graphs several
     times.  What it gives says which call it is, where the program makes it, and by how much it
     differs.  backend, mode, options: as `compile`'s."""
-    from tritorch._dynamo.eval_frame import OptimizeContext, innermost_fn
-    from tritorch._following.bisect import first_difference
+    from tritorch.compat.torch_private._dynamo.eval_frame import OptimizeContext, innermost_fn
+    from tritorch.compilation.tools.bisect import first_difference
 
     context = OptimizeContext(backend or get_default_backend(), mode=mode, options=options or {})
     inner = innermost_fn(getattr(fn, "_orig_mod", fn))
@@ -225,7 +225,7 @@ def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
     """
     import io
 
-    from tritorch._triton import cache
+    from tritorch.triton import cache
 
     packed, places = io.BytesIO(), sorted(cache.used)
     if not places or cache.pack(packed, places) == 0:
@@ -237,7 +237,7 @@ def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo | None:
     """Keeps the kernels that `save_cache_artifacts` gave; None if they are none."""
     import io
 
-    from tritorch._triton import cache
+    from tritorch.triton import cache
 
     try:
         kept, _ = cache.unpack(io.BytesIO(serialized_artifacts))
@@ -258,7 +258,7 @@ class set_stance(ScopeWhenMade, contextlib.ContextDecorator):
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False,
         force_backend: Any = None,
     ) -> Any:  # fmt: skip
-        from tritorch._following import stances
+        from tritorch.compilation.follow import stances
 
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
@@ -278,7 +278,7 @@ def get_default_backend() -> Any:
 
 def set_default_backend(backend: Any) -> None:
     """Names the backend that `compile` uses where it is given none; None: "inductor"."""
-    from tritorch._dynamo.backends import registry
+    from tritorch.compat.torch_private._dynamo.backends import registry
 
     registry.set_default_backend(backend)
 
@@ -323,9 +323,9 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     import numpy as np
 
-    from tritorch._trees.walk import tree_map
     from tritorch.core.tensor import Tensor
-    from tritorch.ops.factory import from_numpy
+    from tritorch.ops.shape.factory import from_numpy
+    from tritorch.trees.walk import tree_map
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

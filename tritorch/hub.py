@@ -19,14 +19,13 @@ import sys
 import uuid
 import warnings
 import zipfile
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import ContentTooShortError, HTTPError, URLError
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
-from tritorch.core.scopes import Scope
 from tritorch.serialization import MAP_LOCATION, load as _load_file
 
 __all__ = [
@@ -392,14 +391,14 @@ def _check_repo_is_trusted(
 # ---- hubconf.py ----------------------------------------------------------------------------------
 
 
-def _on_path(folder: str) -> Scope:
-    """Within it, modules are looked for in a folder first."""
-    return Scope((partial(sys.path.insert, 0, folder), None, partial(sys.path.remove, folder)))
-
-
-def _hubconf(folder: str) -> Any:
-    """The module hubconf.py of a folder."""
-    return _import_module(MODULE_HUBCONF, os.path.join(folder, MODULE_HUBCONF))
+@contextlib.contextmanager
+def _hubconf(folder: str) -> Iterator[Any]:
+    """The module hubconf.py of a folder, which is on the path meanwhile."""
+    sys.path.insert(0, folder)
+    try:
+        yield _import_module(MODULE_HUBCONF, os.path.join(folder, MODULE_HUBCONF))
+    finally:
+        sys.path.remove(folder)
 
 
 def _import_module(name: str, path: str) -> Any:
@@ -441,8 +440,7 @@ def list(
     folder = _get_cache_or_reload(
         github, force_reload, trust_repo, verbose=verbose, skip_validation=skip_validation
     )
-    with _on_path(folder):
-        module = _hubconf(folder)
+    with _hubconf(folder) as module:
         return [name for name in dir(module) if callable(getattr(module, name)) and name[0] != "_"]
 
 
@@ -457,8 +455,7 @@ def help(
     folder = _get_cache_or_reload(
         github, force_reload, trust_repo, verbose=True, skip_validation=skip_validation
     )
-    with _on_path(folder):
-        module = _hubconf(folder)
+    with _hubconf(folder) as module:
         return _load_entry_from_hubconf(module, model).__doc__
 
 
@@ -490,6 +487,5 @@ def load(
 
 
 def _load_local(hubconf_dir: str, model: str, *args: Any, **kwargs: Any) -> Any:
-    with _on_path(hubconf_dir):
-        module = _hubconf(hubconf_dir)
+    with _hubconf(hubconf_dir) as module:
         return _load_entry_from_hubconf(module, model)(*args, **kwargs)

@@ -11,22 +11,22 @@ docs/custom_operators.md shows all of it.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tritorch._library import custom_ops, operators
-from tritorch._library.custom_ops import CustomOpDef, custom_op
-from tritorch._library.fake_impl import get_ctx
-from tritorch._library.infer_schema import infer_schema
-from tritorch._library.opcheck import opcheck
-from tritorch._library.triton import triton_op, wrap_triton
-from tritorch._library.utils import program_source
 from tritorch.amp import policies
+from tritorch.compat.native.dispatch_keys import DispatchKey
+from tritorch.compat.torch_private._library import custom_ops, operators
+from tritorch.compat.torch_private._library.custom_ops import CustomOpDef, custom_op
+from tritorch.compat.torch_private._library.fake_impl import get_ctx
+from tritorch.compat.torch_private._library.infer_schema import infer_schema
+from tritorch.compat.torch_private._library.opcheck import opcheck
+from tritorch.compat.torch_private._library.triton import triton_op, wrap_triton
+from tritorch.compat.torch_private._library.utils import program_source
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device
-from tritorch.core.dispatch_keys import DispatchKey
-from tritorch.core.scopes import Giving, Scope, scoped, set_back
 from tritorch.ops.record.operator import OPERATORS
 from tritorch.ops.record.overloads import OpOverload, computed_by, overload_of
 from tritorch.ops.record.replacing import replace
@@ -245,11 +245,14 @@ def _del_library(
         steps.pop()()
 
 
-@scoped
-def _scoped_library(*args: Any, **kwargs: Any) -> Scope:
+@contextlib.contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
     """A library for the time of a block."""
     library = Library(*args, **kwargs)
-    return Giving(library, set_back(library._destroy))
+    try:
+        yield library
+    finally:
+        library._destroy()
 
 
 def _replaced(name: str, key: str, kernel: Callable[..., Any]) -> Callable[[], None]:

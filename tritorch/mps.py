@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch import _elsewhere
+from tritorch.compat import missing_devices
 
 __all__ = [
     "Event", "compile_shader", "current_allocated_memory", "device_count",
@@ -34,7 +34,7 @@ def empty_cache() -> None:
 
 def _refusal(name: str, of_driver: str) -> Any:
     words = f"Cannot execute {of_driver}() without MPS backend."
-    return _elsewhere.refusal(RuntimeError, words, name)
+    return missing_devices.refusal(RuntimeError, words, name)
 
 
 seed = _refusal("seed", "getDefaultGenerator")
@@ -46,6 +46,6 @@ driver_allocated_memory = _refusal("driver_allocated_memory", "getDriverAllocate
 recommended_max_memory = _refusal("recommended_max_memory", "getRecommendedMaxMemory")
 set_per_process_memory_fraction = _refusal("set_per_process_memory_fraction", "setMemoryFraction")
 Event = _refusal("Event", "acquireEvent")
-compile_shader = load_metallib = _elsewhere.refusal(
+compile_shader = load_metallib = missing_devices.refusal(
     RuntimeError, "MPS is not available", "compile_shader"
 )

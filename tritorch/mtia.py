@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch import _elsewhere
+from tritorch.compat import missing_devices
 from tritorch.xpu import (
     device_count,
     empty_cache,
@@ -40,14 +40,14 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
     return {}
 
 
-memory_allocated = max_memory_allocated = _elsewhere.zero
-reset_peak_memory_stats = record_memory_history = _elsewhere.nothing
-device = _elsewhere.NoDevice
+memory_allocated = max_memory_allocated = missing_devices.zero
+reset_peak_memory_stats = record_memory_history = missing_devices.nothing
+device = missing_devices.NoDevice
 
 
 def _refusal(name: str, of_driver: str) -> Any:
     words = f"Cannot execute {of_driver}() without MTIA backend."
-    return _elsewhere.refusal(RuntimeError, words, name)
+    return missing_devices.refusal(RuntimeError, words, name)
 
 
 def _absent(name: str) -> Any:
@@ -56,7 +56,7 @@ def _absent(name: str) -> Any:
         "mtia.host_runtime.torch_mtia.dynamic_library` in your python src file and include "
         "`//mtia/host_runtime/torch_mtia:torch_mtia` as your target dependency!"
     )
-    return _elsewhere.refusal(AssertionError, words, name)
+    return missing_devices.refusal(AssertionError, words, name)
 
 
 init, get_rng_state, initial_seed = map(_absent, ("init", "get_rng_state", "initial_seed"))

@@ -1,8 +1,8 @@
 """Sobol' sequences, as in torch.quasirandom.
 
 The direction numbers are those of S. Joe and F. Y. Kuo (SIAM J. Sci. Comput. 30, 2008), under the
-license in _sobol_LICENSE.txt; tools/pack_sobol.py packs them.  Their polynomials are all primitive
-ones in order, and found when they are needed (the 7,776 of degree 18 take half a second).
+license in ops/random/sobol_LICENSE.txt; tools/pack_sobol.py packs them.  Their polynomials are all
+primitive ones in order, and found when they are needed (the 7,776 of degree 18 take half a second).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _table(count: int) -> tuple[Array, Array]:
     polynomials = np.concatenate(parts)[:count]
     degrees = np.frexp(polynomials.astype(np.float64))[1] - 1
     counts = degrees * (degrees - 1) // 2
-    packed = np.load(Path(__file__).with_name("_sobol.npz"))["bits"]
+    packed = np.load(Path(__file__).parent / "ops" / "random" / "sobol.npz")["bits"]
     bits = np.unpackbits(packed, count=int(counts.sum())).astype(np.int64)
     starts = np.cumsum(counts) - counts
     numbers = np.zeros((count, int(degrees.max())), np.int64)

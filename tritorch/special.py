@@ -1,7 +1,7 @@
 """Special functions, as in torch.special."""
 
 from tritorch.core.gates import publish
-from tritorch.ops.special import FUNCTIONS
+from tritorch.ops.pointwise.special import FUNCTIONS
 
 globals().update(publish(FUNCTIONS, __name__))
 __all__ = sorted(FUNCTIONS)

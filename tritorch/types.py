@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import IO, Any, TypeAlias
 
+from tritorch.arrays.symbolic import SymBool, SymFloat, SymInt
+from tritorch.compat.native.dispatch_keys import DispatchKey
 from tritorch.core.device import device as _device
-from tritorch.core.dispatch_keys import DispatchKey
 from tritorch.core.dtype import dtype as _dtype  # noqa: F401  (names for annotations)
 from tritorch.core.layout import layout as _layout  # noqa: F401
 from tritorch.core.size import Size
 from tritorch.core.storage import UntypedStorage
-from tritorch.core.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.core.typed_storage import TypedStorage
 from tritorch.ops.interpret.quantized import qscheme as _qscheme  # noqa: F401

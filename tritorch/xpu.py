@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from tritorch import _elsewhere
+from tritorch.compat import missing_devices
 
 __all__ = [
     "Event", "MemPool", "Stream", "StreamContext", "XPUGraph", "XPUPluggableAllocator",
@@ -25,8 +25,8 @@ __all__ = [
 ]  # fmt: skip
 
 default_generators: tuple[Any, ...] = ()
-Event, Stream, MemPool = (_elsewhere.dummy(name) for name in ("Event", "Stream", "MemPool"))
-XPUGraph = _elsewhere.dummy("XPUGraph")
+Event, Stream, MemPool = (missing_devices.dummy(name) for name in ("Event", "Stream", "MemPool"))
+XPUGraph = missing_devices.dummy("XPUGraph")
 
 
 def is_available() -> bool:
@@ -110,8 +110,10 @@ def memory_snapshot(mempool_id: Any = None) -> list[Any]:
     return []
 
 
-memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = _elsewhere.zero
-device = device_of = StreamContext = _elsewhere.NoDevice
+memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = (
+    missing_devices.zero
+)
+device = device_of = StreamContext = missing_devices.NoDevice
 
 
 def stream(stream: Any) -> Any:
@@ -120,7 +122,7 @@ def stream(stream: Any) -> Any:
 
 
 def _refusal(name: str) -> Any:
-    return _elsewhere.refusal(AssertionError, "Torch not compiled with XPU enabled", name)
+    return missing_devices.refusal(AssertionError, "Torch not compiled with XPU enabled", name)
 
 
 init, current_device, set_device = map(_refusal, ("init", "current_device", "set_device"))
@@ -143,14 +145,14 @@ reset_accumulated_memory_stats, reset_peak_memory_stats = map(
     _refusal, ("reset_accumulated_memory_stats", "reset_peak_memory_stats")
 )
 graph, use_mem_pool = map(_refusal, ("graph", "use_mem_pool"))
-graph_pool_handle = _elsewhere.dummy("_xpu_graph_pool_handle")
-is_current_stream_capturing = _elsewhere.dummy("_xpu_isCurrentStreamCapturing")
-XPUPluggableAllocator = _elsewhere.dummy("XPUPluggableAllocator")
+graph_pool_handle = missing_devices.dummy("_xpu_graph_pool_handle")
+is_current_stream_capturing = missing_devices.dummy("_xpu_isCurrentStreamCapturing")
+XPUPluggableAllocator = missing_devices.dummy("XPUPluggableAllocator")
 
 
 def _sensor(name: str) -> Any:
     words = "pyzes is required; install it with 'pip install pyzes'."
-    return _elsewhere.refusal(ImportError, words, name)
+    return missing_devices.refusal(ImportError, words, name)
 
 
 clock_rate, device_memory_used, memory_usage = map(

@@ -38,7 +38,7 @@ class Storage {
   std::size_t bytes = 0;
   int device = 0;
   memory::Block* block = nullptr;
-  bool exposed = false;  // a program got hold of the memory (following/exposed.cpp)
+  bool exposed = false;  // a program got hold of the memory (compilation/exposed.cpp)
 
  private:
   Storage() = default;

@@ -3,8 +3,8 @@
 
 #include "array/array.h"
 #include "bindings/convert.h"
+#include "compilation/region.h"
 #include "driver/blocking.h"
-#include "following/region.h"
 #include "host/functions.h"
 #include "interpreter.h"
 #include "launch/launcher.h"

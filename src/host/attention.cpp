@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "driver/blocking.h"
-#include "following/reductions.h"
+#include "host/chains/reductions.h"
 #include "host/elementary.h"
 #include "host/functions.h"
 #include "products/blas.h"

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "following/reductions.h"
+#include "host/chains/reductions.h"
 #include "host/functions.h"
 #include "joins.h"
 #include "widest.h"

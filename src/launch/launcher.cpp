@@ -359,7 +359,7 @@ struct Entry {
   PyObject* keep;  // owned: the compiled kernel and the objects whose identity is in the key
 };
 
-// What of an argument is in the key: as in _triton/sources.py.
+// What of an argument is in the key: as in triton/sources.py.
 enum class Kind : std::uint8_t { specialised, constant, unspecialised };
 
 struct KernelState {

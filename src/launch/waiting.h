@@ -1,6 +1,6 @@
 // Note [Launches that wait]: the first launch of a kernel that is in no cache would wait for a
 // compiler, for a second or more, while other processors have nothing to do.  Where processes
-// compile (_triton/compilers.py), such a launch is put into a queue instead, with all launches that
+// compile (triton/compilers.py), such a launch is put into a queue instead, with all launches that
 // follow it, and Python goes on to the next kernels that are not there.  They are compiled side by
 // side.  Fills and copies on a device, and small ones to it, go into the queue, too.  Whoever asks
 // anything else of a device (a value, an event, a wait, a graph, a launch of Triton's) starts the

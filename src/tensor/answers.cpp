@@ -7,7 +7,7 @@
 #include <span>
 
 #include "array/array.h"
-#include "following/region.h"
+#include "compilation/region.h"
 #include "launch/pack.h"
 #include "tensor/fields.h"
 

@@ -194,7 +194,7 @@ inline bool is_set(const PyObject* field) { return field && field != Py_None; }
 
 inline PyObject* array_of(const Tensor* t) { return t->array ? t->array : t->shadow; }
 
-// Whether the tensor's computation waits: src/following/region.h.
+// Whether the tensor's computation waits: src/compilation/region.h.
 extern PyTypeObject* lazy_type;
 inline bool is_lazy(const Tensor* t) {
   return !t->array && t->shadow && Py_TYPE(t->shadow) == lazy_type;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "following/region.h"
+#include "compilation/region.h"
 #include "tensor/fields.h"
 
 namespace tritorch {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "following/region.h"
+#include "compilation/region.h"
 #include "profiling/functions.h"
 #include "profiling/python.h"
 #include "tensor/answers.h"

@@ -1,5 +1,5 @@
 // NodeBase: what one recorded call keeps, and how its gradient gets at it.
-#include "following/region.h"
+#include "compilation/region.h"
 #include "tensor/fields.h"
 
 namespace tritorch {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "array/array.h"
-#include "following/region.h"
+#include "compilation/region.h"
 #include "profiling/python.h"
 #include "tensor/fields.h"
 #include "tensor/quiet.h"

@@ -67,9 +67,9 @@ def describe(cls: type) -> list[Any]:
 def main() -> None:
     """Prints all of them."""
     if sys.argv[1:] != ["torch"]:
-        from tritorch import _as_torch
+        from tritorch.compat import as_torch
 
-        _as_torch.as_torch()
+        as_torch.as_torch()
     found = {}
     names = json.loads(sys.stdin.read()) if sys.argv[1:] != ["torch"] else {}
     for path in MODULES:

@@ -17,7 +17,7 @@ import sys
 from typing import Any
 
 import tritorch as torch
-from tritorch._triton import resources, trace
+from tritorch.triton import resources, trace
 
 from .fused_patterns import PATTERNS, Arrays
 

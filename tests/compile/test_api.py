@@ -18,8 +18,8 @@ from tritorch._dynamo import exc
 from tritorch._dynamo.eval_frame import OptimizedModule
 from tritorch._dynamo.testing import CompileCounter, EagerAndRecordGraphs
 from tritorch._dynamo.utils import counters
-from tritorch._following import plans
-from tritorch._following.tape import Unfit
+from tritorch.compilation.follow.tape import Unfit
+from tritorch.compilation.plan import plans
 from tritorch.compiler import set_stance
 
 
@@ -457,7 +457,9 @@ def test_same_but_for_rounding(caplog):
 
 
 def test_indices_without_dims_in_vmap():
-    from tritorch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+    from tritorch._dynamo._trace_wrapped_higher_order_op import (
+        TransformGetItemToIndex,
+    )
 
     mask = torch.arange(12).view(3, 4)
 

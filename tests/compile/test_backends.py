@@ -17,8 +17,6 @@ from tritorch._dynamo.testing import (
     CompileCounterWithBackend,
     EagerAndRecordGraphs,
 )
-from tritorch._following.calls import Call, Segment, Slot, Spec
-from tritorch._following.graphs import graph_module
 from tritorch._functorch import config as functorch_config
 from tritorch._functorch.aot_autograd import (
     aot_function,
@@ -31,6 +29,8 @@ from tritorch._functorch.partitioners import (
     default_partition,
     min_cut_rematerialization_partition,
 )
+from tritorch.compilation.follow.calls import Call, Segment, Slot, Spec
+from tritorch.compilation.tools.graphs import graph_module
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +163,9 @@ def test_names_of_backends():
 
 def test_backends_of_packages():
     point = EntryPoint(
-        "theirs", "tritorch._dynamo.backends.common:dtype_from_inputs", "torch_dynamo_backends"
+        "theirs",
+        "tritorch._dynamo.backends.common:dtype_from_inputs",
+        "torch_dynamo_backends",
     )
     with mock.patch.object(registry, "entry_points", lambda group: [point]):
         registry._discover_entrypoint_backends.__wrapped__()

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tritorch as torch
-from tritorch._following import showing
-from tritorch._following.lowering import Lowered, arguments
-from tritorch._following.passes import chains, joining, once, renaming
-from tritorch._following.tape import Form, Note, Value
-from tritorch.host.steps import Untraceable
+from tritorch.compilation.follow.tape import Form, Note, Value
+from tritorch.compilation.passes import concat, cse, functionalize, fused_loops
+from tritorch.compilation.plan.lowering import Lowered, arguments
+from tritorch.compilation.tools import showing
+from tritorch.host.chains.steps import Untraceable
 from tritorch.ops.record.operator import OPERATORS
 from tritorch.ops.record.pointwise import Pointwise
 
@@ -48,12 +48,12 @@ def numbers(rng: np.random.Generator, kind: str, n: int = SIZE) -> Any:
 
 def alone(note: Note, forms: list[Form]) -> Any:
     """A call as a chain of its own."""
-    group = chains.Group((SIZE,), 0)
+    group = fused_loops.Group((SIZE,), 0)
     call: Any = Lowered(None, arguments(note), note.results, note, False)  # type: ignore[arg-type]
     if not group.add(call, forms):
         raise Untraceable
     values = [group.values[n] for n in note.results]
-    return chains.Chain(group.steps, values)
+    return fused_loops.Chain(group.steps, values)
 
 
 # ---- one record ----------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ def test_passes_on_calls_as_text() -> None:
         Note("in place", add, (Value(1), Value(0)), (), (1,), False),
         Note("pointwise", mul, (Value(1), Value(1)), (None,), (2,), False),
     ]
-    found, old = renaming.renamed(notes, forms, [0], {0: 0, 1: 1, 2: 2})
+    found, old = functionalize.renamed(notes, forms, [0], {0: 0, 1: 1, 2: 2})
     assert [(n.form, n.inputs, n.results) for n in found] == [
         ("pointwise", (Value(0), 2.0), (8,)),
         ("pointwise", (Value(8), Value(0)), (1,)),
@@ -346,8 +346,8 @@ def test_passes_on_calls_as_text() -> None:
     # A view that was there before shows what is written; one that is made later shows the result.
     view = Note("call", OPERATORS["transpose"], (Value(1),), (0, 1), (3,), False)
     memory = {0: 0, 1: 1, 2: 2, 3: 1}
-    assert renaming.renamed([notes[0], view, notes[1]], forms, [0], memory)[1] == {}
-    assert renaming.renamed([notes[0], notes[1], view], forms, [0], memory)[1] != {}
+    assert functionalize.renamed([notes[0], view, notes[1]], forms, [0], memory)[1] == {}
+    assert functionalize.renamed([notes[0], notes[1], view], forms, [0], memory)[1] != {}
 
     def call(op: Any, args: tuple[Any, ...], result: int, form: str = "call") -> Lowered:
         return Lowered(None, args, (result,), Note(form, op, args, (), (result,), False), False)  # type: ignore[arg-type]
@@ -358,11 +358,11 @@ def test_passes_on_calls_as_text() -> None:
         call(clone, (Value(0),), 2),
         call(mul, (Value(2), 2.0), 3),
     ]
-    assert [c.args for c in once.once(calls, [0], {3})] == [(Value(0),), (Value(1), 2.0)]
-    assert len(once.once(calls, [0], {2, 3})) == 3  # a result that is held has its own memory
+    assert [c.args for c in cse.once(calls, [0], {3})] == [(Value(0),), (Value(1), 2.0)]
+    assert len(cse.once(calls, [0], {2, 3})) == 3  # a result that is held has its own memory
     other = [call(mul, (Value(0), 0.0), 1), call(mul, (Value(0), -0.0), 2)]
-    assert len(once.once(other, [0], set())) == 2
-    assert joining.joined(calls, forms, {3}) == calls
+    assert len(cse.once(other, [0], set())) == 2
+    assert concat.joined(calls, forms, {3}) == calls
 
 
 # ---- side by side --------------------------------------------------------------------------------

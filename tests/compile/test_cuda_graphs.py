@@ -9,7 +9,8 @@ import pytest
 
 import tritorch as torch
 from tritorch import _C
-from tritorch._following import plans, showing
+from tritorch.compilation.plan import plans
+from tritorch.compilation.tools import showing
 from tritorch.gpu.arrays import from_numpy
 
 from . import graph_kernels
@@ -75,7 +76,7 @@ class Program:
 
 
 def pointwise(name, x, y):
-    from tritorch.gpu import pointwise
+    from tritorch.gpu.pointwise import pointwise
 
     return pointwise.call(name, (x, y), torch.float32, torch.float32)
 
@@ -382,7 +383,7 @@ def test_the_setting_of_all_programs(counted):
 
 
 def test_what_can_be_no_graph_says_why():
-    from tritorch.gpu import multi_tensor
+    from tritorch.gpu.lists import multi_tensor
 
     kept, numbers = [], iter(range(100))
 

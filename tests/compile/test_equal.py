@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tritorch as torch
-from tritorch._following.fusing import equal, fuser
+from tritorch.compilation.fuse import equal, fuser
 
 pytestmark = pytest.mark.device
 RUNS = 4

@@ -18,7 +18,7 @@ import pytest
 import tritorch as torch
 from tests.nn.test_meta import GPT
 from tests.ops.table import CASES, Case
-from tritorch._following import counts, regions
+from tritorch.compilation.follow import counts, regions
 from tritorch.nn import functional as F
 
 from . import test_modules as modules

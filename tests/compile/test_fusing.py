@@ -18,7 +18,7 @@ import pytest
 import tritorch as torch
 import tritorch.nn.functional as F
 from tritorch import _C
-from tritorch._following.fusing import definitions, endings, groups, kernels, lists
+from tritorch.compilation.fuse import definitions, endings, groups, kernels, lists
 
 from . import fused_targets
 from .fused_patterns import PATTERNS, Arrays, Block, Pattern, least_bytes
@@ -278,7 +278,7 @@ def test_kernels_compile_for_real_gpus(group: str) -> None:
 @pytest.mark.compile
 def test_exact_kernels_and_eager_ones_contract_nothing() -> None:
     """A product and a sum stay two roundings: no `fma` in the machine code's PTX."""
-    from tritorch._triton import interpret
+    from tritorch.triton import interpret
 
     x, y = torch.randn(4, 64, device="cuda"), torch.randn(4, 64, device="cuda")
     found: dict[bool, list[str]] = {}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import tritorch as torch
-from tritorch._following import plans
-from tritorch._following.gradients import segments, training
 from tritorch._functorch import config
+from tritorch.compilation.backward import joint, segments
+from tritorch.compilation.plan import plans
 from tritorch.utils._python_dispatch import TorchDispatchMode
 
 EXACT = [[-0.03305785357952118, -0.04958677664399147], [-0.04958678036928177, -0.07438016682863235]]
@@ -280,10 +280,8 @@ def test_a_backward_pass_is_noted_whenever_the_first_one_comes(
     w = torch.tensor([3.0, -2.0], requires_grad=True)
     fast = torch.compile(lambda w: (w * w).sum())
     asked = []
-    wait = training.Draft.__call__
-    monkeypatch.setattr(
-        training.Draft, "__call__", lambda self, *a: asked.append(0) or wait(self, *a)
-    )
+    wait = joint.Draft.__call__
+    monkeypatch.setattr(joint.Draft, "__call__", lambda self, *a: asked.append(0) or wait(self, *a))
     assert [fast(w).item() for _ in range(7)] == [13.0] * 7
     assert len(asked) == 1
     for _ in range(5):

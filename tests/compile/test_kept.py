@@ -17,8 +17,8 @@ import pytest
 import tritorch as torch
 import tritorch.nn as nn
 import tritorch.nn.functional as F
-from tritorch._following.fusing import equal, fuser, kept
-from tritorch._triton import cache, kernel, keys, written
+from tritorch.compilation.fuse import equal, fuser, kept
+from tritorch.triton import cache, kernel, keys, written
 
 from .fused_patterns import PATTERNS, Arrays
 
@@ -356,8 +356,8 @@ def test_clearing_removes_plans(folder: Path) -> None:
 PROGRAM = """
     import os, sys
     import tritorch as t
-    from tritorch._following.fusing import fuser
-    from tritorch._triton import kernel
+    from tritorch.compilation.fuse import fuser
+    from tritorch.triton import kernel
 
     kernel.is_kept = lambda: True
     looked = []

@@ -7,7 +7,14 @@ import pytest
 
 import tritorch as torch
 from tritorch import _lazy, nn
-from tritorch._lazy import config, debug, ir_cache, metrics, steps, tensor_factory_functions
+from tritorch._lazy import (
+    config,
+    debug,
+    ir_cache,
+    metrics,
+    steps,
+    tensor_factory_functions,
+)
 from tritorch._lazy.closure import AsyncClosureHandler
 from tritorch._lazy.ts_backend import init
 

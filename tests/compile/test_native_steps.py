@@ -11,10 +11,10 @@ import pytest
 
 import tritorch as torch
 from tests.compile.test_chains import SPECIAL, bits, compare
-from tritorch._following.passes import norms
-from tritorch.host.chains import Chain, Steps
-from tritorch.host.rowwise import rowwise
-from tritorch.host.steps import Traced
+from tritorch.compilation.passes import norms
+from tritorch.host.chains.chains import Chain, Steps
+from tritorch.host.chains.rowwise import rowwise
+from tritorch.host.chains.steps import Traced
 
 F = torch.nn.functional
 SINGLE = np.dtype(np.float32)

@@ -12,9 +12,9 @@ import pytest
 import tritorch as torch
 import tritorch.nn.functional as F
 from tritorch import _C, nn
-from tritorch._following import counts
-from tritorch._following.compiled import follower_of
-from tritorch._following.regions import Options
+from tritorch.compilation.follow import counts
+from tritorch.compilation.follow.compiled import follower_of
+from tritorch.compilation.follow.regions import Options
 
 from .test_flushes import GPT
 

@@ -3,7 +3,7 @@
 import pytest
 
 import tritorch as torch
-from tritorch._following.passes.improving import PASSES
+from tritorch.compilation.passes.pipeline import PASSES
 
 
 def model(x):

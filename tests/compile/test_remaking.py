@@ -12,9 +12,9 @@ import pytest
 
 import tritorch as torch
 from tritorch import nn
-from tritorch._following.gradients import nodes
-from tritorch._following.gradients.cut import Choice, least, within
 from tritorch._functorch import config
+from tritorch.compilation.backward import nodes
+from tritorch.compilation.backward.partition import Choice, least, within
 from tritorch.nn import functional as F
 from tritorch.utils.checkpoint import checkpoint
 

@@ -8,8 +8,8 @@ import pytest
 
 import tritorch as torch
 from tritorch import _C
-from tritorch._following.lowering import lowered
-from tritorch._following.tape import Form, Note, Value
+from tritorch.compilation.follow.tape import Form, Note, Value
+from tritorch.compilation.plan.lowering import lowered
 from tritorch.ops.record.operator import Operator
 
 F = torch.nn.functional

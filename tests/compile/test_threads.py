@@ -12,8 +12,8 @@ import pytest
 
 import tritorch as torch
 from tritorch import _C
-from tritorch._following import symbols
-from tritorch._following.calls import filing
+from tritorch.compilation.dynamic_shapes import symbols
+from tritorch.compilation.follow.calls import filing
 
 THREADS, CALLS = 4, 25
 

@@ -11,7 +11,7 @@ from tritorch._subclasses.fake_tensor import (
     FakeTensorMode,
     unset_fake_temporarily,
 )
-from tritorch.core.symbolic import ShapeEnv
+from tritorch.arrays.symbolic import ShapeEnv
 
 
 @pytest.fixture

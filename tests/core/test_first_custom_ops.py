@@ -86,7 +86,10 @@ def test_without_a_formula_a_kernel_s_own_operators_are_recorded():
 
 
 def test_a_size_that_depends_on_data():
-    from tritorch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
+    from tritorch._subclasses.fake_tensor import (
+        DynamicOutputShapeException,
+        FakeTensorMode,
+    )
     from tritorch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 
     @torch.library.custom_op("firstlib::places", mutates_args=())

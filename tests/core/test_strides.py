@@ -3,7 +3,7 @@
 import random
 
 from tritorch import _C
-from tritorch.core import strides
+from tritorch.arrays import strides
 
 
 def _lie(rng, shape):

@@ -6,9 +6,9 @@ import random
 import pytest
 
 import tritorch as torch
-from tritorch.core import symbolic
-from tritorch.core.sym_functions import sym_max, sym_min
-from tritorch.core.symbolic import GuardOnDataDependentSymNode, ShapeEnv, SymBool, SymInt
+from tritorch.arrays import symbolic
+from tritorch.arrays.sym_functions import sym_max, sym_min
+from tritorch.arrays.symbolic import GuardOnDataDependentSymNode, ShapeEnv, SymBool, SymInt
 
 
 def expression(rng, leaves, depth):

@@ -188,7 +188,7 @@ def test_inner_tensors():
 
 
 def test_extension_names_that_programs_use():
-    names = vars(__import__("tritorch._native_dispatch", fromlist=["x"]))
+    names = vars(__import__("tritorch.compat.native.dispatch", fromlist=["x"]))
 
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):

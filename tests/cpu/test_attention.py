@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tritorch import _C
-from tritorch.host import attention as A, threads
+from tritorch.host import threads
+from tritorch.host.nn import attention as A
 
 RNG = np.random.default_rng(0)
 # Examples, heads of queries and of keys, rows, columns, and the widths of keys and values.

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tritorch as torch
-from tritorch.core.arrays import convert
-from tritorch.host.steps import Untraceable, named, traced
+from tritorch.arrays.arrays import convert
+from tritorch.host.chains.steps import Untraceable, named, traced
 
 BFLOAT16, SINGLE = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
 EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 3.4e38, -3.4e38, 1e-45, 1.00390625, 1.01171875]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tritorch as torch
-from tritorch.host import pointwise
-from tritorch.host.chained import LEAST, Chained
+from tritorch.host.chains.chained import LEAST, Chained
+from tritorch.host.pointwise import pointwise
 
 SIZES = [1, 17, 64, 5003, 100_000]
 FUNCTIONS: dict[str, tuple[Any, int]] = {

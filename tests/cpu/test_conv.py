@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tritorch.host import conv, threads
+from tritorch.host import threads
+from tritorch.host.nn import conv
 
 CASES = [  # input, weight, stride, padding, dilation, groups
     ((2, 3, 7), (4, 3, 3), (2,), (1,), (1,), 1),

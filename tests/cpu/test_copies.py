@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tritorch import _C
-from tritorch.core.arrays import put
-from tritorch.host import shaping
+from tritorch.arrays.arrays import put
+from tritorch.host.shape import shaping
 
 RNG = np.random.default_rng(0)
 

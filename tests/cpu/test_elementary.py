@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tritorch import _C
-from tritorch.host import special
-from tritorch.host.chained import Chained
+from tritorch.host.chains.chained import Chained
+from tritorch.host.pointwise import special
 
 Array = np.ndarray[Any, Any]
 INF, NAN = math.inf, math.nan

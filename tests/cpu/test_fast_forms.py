@@ -11,24 +11,14 @@ import pytest
 import tritorch
 from tritorch import _C
 from tritorch.core.dtype import float32
-from tritorch.host import (
-    attention as A,
-    indexing as I,
-    loss as L,
-    norm,
-    pointwise as P,
-    pooling,
-    reduction as R,
-    rows,
-    scan,
-    shaping,
-    softmax as S,
-    sorting,
-    special,
-    threads,
-    upsample,
-)
-from tritorch.ops.indexing import _plain_key
+from tritorch.host import threads
+from tritorch.host.index import indexing as I, sorting
+from tritorch.host.loss import loss as L
+from tritorch.host.nn import attention as A, norm, pooling, upsample
+from tritorch.host.pointwise import pointwise as P, special
+from tritorch.host.reduce import reduction as R, rows, scan, softmax as S
+from tritorch.host.shape import shaping
+from tritorch.ops.index.indexing import _plain_key
 
 RNG = np.random.default_rng(0)
 INF, NAN = math.inf, math.nan

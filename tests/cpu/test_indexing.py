@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tritorch.host import indexing as I
+from tritorch.host.index import indexing as I
 
 RNG = np.random.default_rng(0)
 KINDS = [np.float64, np.float16, ml_dtypes.bfloat16, np.int32, np.bool_, np.complex64]

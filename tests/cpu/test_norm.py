@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tritorch.host import norm as N, threads
+from tritorch.host import threads
+from tritorch.host.nn import norm as N
 
 RNG = np.random.default_rng(0)
 

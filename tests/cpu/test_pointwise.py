@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from tritorch.host import pointwise as P, threads
+from tritorch.host import threads
+from tritorch.host.pointwise import pointwise as P
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.standard_normal(300) * 3, [0.0, -0.0, 1, -1, 8, -8, 27, np.inf, -np.inf]])

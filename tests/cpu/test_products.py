@@ -1,4 +1,4 @@
-"""Matrix products on our own threads (host/blas.py, src/products)."""
+"""Matrix products on our own threads (host/linalg/blas.py, src/products)."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 import tritorch
 from tests.patience import PATIENCE
 from tritorch import _C
-from tritorch.host import blas
+from tritorch.host.linalg import blas
 
 OPENBLAS = blas.found()
 needs_openblas = pytest.mark.skipif(not OPENBLAS, reason="NumPy has another BLAS")

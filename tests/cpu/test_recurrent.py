@@ -9,7 +9,7 @@ import pytest
 
 from tests.compile.test_chains import bits
 from tritorch import _C
-from tritorch.host import recurrent
+from tritorch.host.nn import recurrent
 
 
 def _gates(x: Any) -> list[Any]:

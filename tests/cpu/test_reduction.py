@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tritorch.core import dtype as D
-from tritorch.host import reduction as R, scan as S, threads
+from tritorch.host import threads
+from tritorch.host.reduce import reduction as R, scan as S
 
 RNG = np.random.default_rng(0)
 

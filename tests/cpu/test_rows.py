@@ -9,7 +9,8 @@ import pytest
 
 import tritorch as torch
 from tritorch import _C
-from tritorch.host import rowwise as R, softmax as S
+from tritorch.host.chains import rowwise as R
+from tritorch.host.reduce import softmax as S
 
 KINDS = [np.dtype(np.float32), np.dtype(np.float64)]
 REDUCTIONS = {"total": R.total, "largest": R.largest, "smallest": R.smallest}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tritorch.core.dtype import bfloat16, float16, float32, float64
-from tritorch.host import softmax as S, threads
+from tritorch.host import threads
+from tritorch.host.reduce import softmax as S
 
 TOLERANCE = {float64: 1e-12, float32: 2e-6, float16: 1e-3, bfloat16: 8e-3}
 SHAPES = [(5,), (3, 4), (2, 3, 4), (300, 700), (3, 900, 2)]

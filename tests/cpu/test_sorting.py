@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tritorch.host import sorting as S
+from tritorch.host.index import sorting as S
 
 RNG = np.random.default_rng(0)
 KINDS = [np.float32, np.float16, ml_dtypes.bfloat16, np.int64, np.uint8, np.bool_]

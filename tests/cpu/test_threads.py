@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tritorch import _C
-from tritorch.host import blas, threads
+from tritorch.host import threads
+from tritorch.host.linalg import blas
 
 
 @pytest.fixture(params=[1, 2, 5])

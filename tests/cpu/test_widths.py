@@ -74,7 +74,7 @@ def test_a_loop_of_every_width_computes_in_vectors_alone(source: str) -> None:
             wide = any(re.search(f"%{width}", line) for line in loop)
             clean += bool(kinds) and wide and not lanes
         assert clean, f"{name} has no loop of vectors alone"
-    assert seen or source in ("host/copies.cpp", "following/chain_loops.cpp")
+    assert seen or source in ("host/copies.cpp", "host/chains/chain_loops.cpp")
 
 
 PROGRAM = """

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import tritorch as torch
-from tritorch.host import pointwise
-from tritorch.host.chains import Chain, Steps
-from tritorch.host.steps import traced
+from tritorch.host.chains.chains import Chain, Steps
+from tritorch.host.chains.steps import traced
+from tritorch.host.pointwise import pointwise
 
 SINGLE = np.dtype(np.float32)
 N = 300_001

@@ -20,8 +20,8 @@ from triton.compiler import ASTSource, make_backend  # noqa: E402
 from triton.runtime.cache import get_cache_manager, triton_key  # noqa: E402
 
 import tritorch.kernels  # noqa: E402
-from tritorch._triton.driver import make_launcher  # noqa: E402
-from tritorch._triton.resources import (  # noqa: E402
+from tritorch.triton.driver import make_launcher  # noqa: E402
+from tritorch.triton.resources import (  # noqa: E402
     parameter_sizes,
     resources,
     spilled_bytes,

@@ -5,7 +5,7 @@ import pytest
 
 from tritorch import _C
 from tritorch.core.dtype import bfloat16, float32
-from tritorch.gpu.matmul import machine, mm
+from tritorch.gpu.linalg.matmul import machine, mm
 
 pytestmark = pytest.mark.device
 
@@ -57,7 +57,7 @@ def test_only_arrays_on_the_gpu():
 def test_launches_with_descriptors_are_found_again():
     if machine(0)[0] < 90:
         pytest.skip("this GPU has no tensor memory engine")
-    from tritorch._triton.kernel import kernel
+    from tritorch.triton.kernel import kernel
 
     sizes = kernel("matmul", "matmul_tma")
     a, b = empty(64, 64, kind=bfloat16).zero_(), empty(64, 64, kind=bfloat16).zero_()

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 import tritorch
-from tritorch import _C, _precompile, cuda
-from tritorch._triton import cache, kernel, keys, names, sources
-from tritorch._triton.cache import Entry
-from tritorch._triton.sources import CONSTANT, SPECIALISED, UNSPECIALISED
+from tritorch import _C, cuda
+from tritorch.cli import precompile as _precompile
+from tritorch.triton import cache, kernel, keys, names, sources
+from tritorch.triton.cache import Entry
+from tritorch.triton.sources import CONSTANT, SPECIALISED, UNSPECIALISED
 
 HERE = "/"  # no checkout, whose package has no extension
 PLACE = "sm_90-" + "a" * 20, "b" * 40
@@ -144,8 +145,8 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
 def test_writers_beside_each_other(folder):
     code = """
         import json, sys
-        from tritorch._triton import cache
-        from tritorch._triton.cache import Entry
+        from tritorch.triton import cache
+        from tritorch.triton.cache import Entry
         entry = Entry("copy", json.loads(sys.argv[3]), bytes(100_000))
         seen = set()
         for _ in range(60):
@@ -340,7 +341,7 @@ LAUNCH = """
     import sys, runpy
     import tritorch
     from tritorch import _C
-    from tritorch._triton import trace
+    from tritorch.triton import trace
 
     trace.pretend(90)
     trace.take_stored()
@@ -440,10 +441,8 @@ def test_commands_that_make_no_sense(arguments, complaint, capsys):
 def test_unpacking_what_is_none(folder, tmp_path, capsys):
     (tmp_path / "pack").write_text("something else")
     assert _precompile.main(["--unpack", str(tmp_path / "pack")]) == 1
+    assert _precompile.main(["--unpack", str(tmp_path / "none")]) == 1
     assert "not a pack" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="2"):
-        _precompile.main(["--unpack", str(tmp_path / "none")])
-    assert "no such file" in capsys.readouterr().err
     cache.write(*PLACE, ENTRY)
     assert _precompile.main(["--clear"]) == 0 and "1 kernels removed" in capsys.readouterr().out
 
@@ -478,10 +477,10 @@ def test_a_terminal_is_told_of_compilations(monkeypatch):
 
 
 def test_the_doctor_says_what_is_kept(folder):
-    from tritorch import _doctor
+    from tritorch.cli import doctor
 
     cache.write(*PLACE, ENTRY)
-    (found,) = _doctor.check_kept()
+    (found,) = doctor.check_kept()
     assert found.detail.startswith("1 kernels, ") and str(folder) in found.detail
     json.dumps(found.detail)
 

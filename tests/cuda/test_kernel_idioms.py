@@ -96,7 +96,7 @@ def test_arithmetic_of_float8(dtype):
 @pytest.mark.simulated
 @pytest.mark.parametrize("kernel", ["combined", "collatz"])
 def test_programs_side_by_side_and_in_a_row_agree(kernel, monkeypatch):
-    from tritorch._triton import interpret
+    from tritorch.triton import interpret
 
     results = []
     for elements in (1 << 16, 1):
@@ -122,7 +122,7 @@ def test_every_symbol_of_libdevice_is_computed():
 
     from triton.language.extra.cuda import libdevice as declared
 
-    from tritorch._triton import libdevice
+    from tritorch.triton import libdevice
 
     symbols = set(re.findall(r"__nv_\w+", inspect.getsource(declared)))
     assert [name for name in symbols if libdevice.function(name) is None] == []

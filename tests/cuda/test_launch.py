@@ -12,8 +12,8 @@ import pytest
 import tritorch
 from tests.cuda import tutorial_kernels as kernels
 from tritorch import _C, cuda
-from tritorch._triton.kernel import wrap, written_kernel
 from tritorch.cuda import simulator
+from tritorch.triton.kernel import wrap, written_kernel
 
 RNG = np.random.default_rng(0)
 

@@ -22,7 +22,7 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
-from tritorch._triton.driver import make_launcher  # noqa: E402
+from tritorch.triton.driver import make_launcher  # noqa: E402
 
 
 def lower(function, types, constants, **options):

@@ -14,12 +14,12 @@ import pytest
 
 import tritorch as torch
 from tritorch import cuda, nn
-from tritorch.autograd._recordings import Options, Recorder, Recording
 from tritorch.profiler._page import page_data, write_page
 from tritorch.profiler._page.gaps import Gaps
 from tritorch.profiler._page.peaks import Peak, peak_of
 from tritorch.profiler._page.run import Run
 from tritorch.profiler._page.tables import Tables
+from tritorch.profiler.recorded.recordings import Options, Recorder, Recording
 
 EVERYTHING = Options(shapes=True, memory=True, stacks=True, modules=True, device=True)
 

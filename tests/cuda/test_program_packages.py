@@ -9,7 +9,7 @@ import pytest
 
 import tritorch as torch
 from tritorch import _C
-from tritorch._triton.trace import DISCARDING
+from tritorch.triton.trace import DISCARDING
 
 PROGRAM = """
     import torch
@@ -38,7 +38,7 @@ RUN = """
 
     sys.meta_path[:] = map(WithoutTriton, sys.meta_path)
     import tritorch as torch
-    from tritorch._triton import trace
+    from tritorch.triton import trace
 
     trace.pretend(90)
     trace.take_stored()

@@ -92,7 +92,7 @@ def test_call_sites_are_forgotten_while_a_launch_reads_its_own():
 
 
 def test_products_go_back_to_all_threads():
-    from tritorch.host import blas
+    from tritorch.host.linalg import blas
 
     if not blas.found():
         pytest.skip("another BLAS")
@@ -192,7 +192,7 @@ class Stop(BaseException):
 @pytest.mark.simulated
 @pytest.mark.parametrize("error", [KeyboardInterrupt, Stop, ValueError, MemoryError])
 def test_an_exception_in_a_kernel_passes_through(error, monkeypatch):
-    from tritorch._triton import interpret
+    from tritorch.triton import interpret
 
     x = gpu(np.ones(64, np.float32))
 
@@ -212,7 +212,7 @@ def test_an_exception_in_a_kernel_passes_through(error, monkeypatch):
 
 @pytest.mark.simulated
 def test_an_exception_that_a_free_meets_is_raised_by_the_next_call(monkeypatch):
-    from tritorch._triton import interpret
+    from tritorch.triton import interpret
 
     def fails(self, *args):
         raise Stop
@@ -266,7 +266,7 @@ def test_a_failed_device_assertion_loses_the_device():
 @pytest.mark.parametrize("shape", [(1,), (64,), (8, 16), (4, 2, 8)])
 def test_blocks_are_combined_in_order(shape):
     """Reductions and scans combine blocks of neighbours, as if they were elements in a row."""
-    from tritorch._triton import device_functions
+    from tritorch.triton import device_functions
 
     values = np.random.default_rng(0).integers(1, 3, (2, *shape)).astype(np.int64)
     # Associative, not commutative: (a, b) after (c, d) is (a c, b c + d).
@@ -327,7 +327,7 @@ def test_what_is_finalised_last_does_not_complain(repository, tmp_path):
         import builtins, datetime, sys
         import tritorch
         from tritorch import cuda, monitor
-        from tritorch._triton import kernel
+        from tritorch.triton import kernel
         from tritorch.core import sharing
         from tritorch.distributed import stores
         from tritorch.serialization import records

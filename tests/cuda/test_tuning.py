@@ -11,14 +11,10 @@ import pytest
 import tritorch
 from tritorch.bench.cases import attention as attention_cases, matmul as matmul_cases
 from tritorch.bench.declare import Array, Benchmark, with_gradient
-from tritorch.gpu import (  # noqa: F401  (whose plans are measured)
-    attention,
-    conv_plan,
-    matmul_plan,
-    norm,
-    softmax,
-    tuning,
-)
+from tritorch.gpu import tuning
+from tritorch.gpu.linalg import matmul_plan
+from tritorch.gpu.nn import attention
+from tritorch.gpu.reduce import softmax
 
 pytestmark = pytest.mark.simulated
 SHARED = 232_448  # bytes of a program on sm_90
@@ -250,7 +246,7 @@ def test_a_family_without_time_is_told(tool, tmp_path, monkeypatch, capsys):
 # Launches a problem with its plans where kernels are only loaded, and says how many are missing.
 LOADS = """
 import importlib.util, sys
-from tritorch._triton import cache, trace
+from tritorch.triton import cache, trace
 from tritorch.gpu import tuning
 
 trace.pretend(90)
@@ -280,7 +276,7 @@ print(len(found), len(missing))
 def test_plans_are_compiled_before_they_are_timed(repository, tmp_path):
     """The process that does it, for a problem and one plan beside the model's."""
     pytest.importorskip("triton")
-    from tritorch._triton.trace import DISCARDING
+    from tritorch.triton.trace import DISCARDING
 
     environment = os.environ | {"TRITORCH_SIMULATE_CUDA": DISCARDING}
     environment["TRITORCH_CACHE_DIR"] = str(tmp_path)

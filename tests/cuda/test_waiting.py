@@ -10,15 +10,15 @@ import pytest
 
 import tritorch as torch
 from tritorch import _C
-from tritorch._triton import compilers
-from tritorch._triton.trace import DISCARDING
+from tritorch.triton import compilers
+from tritorch.triton.trace import DISCARDING
 
 pytestmark = pytest.mark.skipif(not _C.simulation_requested(), reason="wants the simulated device")
 IN_PROCESS = """
 import json, sys
 import tritorch as torch
 from tritorch import _C
-from tritorch._triton import cache, compilers, trace
+from tritorch.triton import cache, compilers, trace
 trace.pretend(90)
 trace.take_stored()
 {body}
@@ -120,7 +120,7 @@ def test_what_waits_keeps_its_arguments(waiting):
 
 
 def test_an_error_is_raised_where_what_waits_is_started(waiting, monkeypatch):
-    from tritorch._triton import kernel
+    from tritorch.triton import kernel
 
     def fails(*args):
         raise ValueError("no compiler")

@@ -4,7 +4,7 @@ import inspect
 
 import triton.language as tl
 
-from tritorch.gpu.attention import _NEAR, blocks
+from tritorch.gpu.nn.attention import _NEAR, blocks
 from tritorch.kernels import attention
 
 # Type, precision, width of a head, mask, what bounds a row's keys, wide, dropout, several lengths

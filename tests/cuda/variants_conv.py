@@ -5,11 +5,12 @@ import itertools
 
 import triton.language as tl
 
-from tritorch.gpu.conv import DEEPEST, blocks
-from tritorch.gpu.conv_plan import _WEIGHT_PIXELS, _WEIGHT_TILES, box_of
-from tritorch.gpu.depthwise import tile
-from tritorch.gpu.matmul_plan import TMA_TILES
-from tritorch.kernels import activations, conv, conv_pack, conv_tma, depthwise
+from tritorch.gpu.linalg.matmul_plan import TMA_TILES
+from tritorch.gpu.nn.conv import DEEPEST, blocks
+from tritorch.gpu.nn.conv_plan import _WEIGHT_PIXELS, _WEIGHT_TILES, box_of
+from tritorch.gpu.nn.depthwise import tile
+from tritorch.kernels.images import conv, conv_pack, conv_tma, depthwise
+from tritorch.kernels.scalar import activations
 
 SIZES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8, "i64": 8}
 FLAGS = ("TRANSPOSED", "BY_TAP", "HAS_BIAS")

@@ -1,8 +1,8 @@
-"""What of kernels/factor.py and ldl.py is compiled for real targets."""
+"""What of kernels/matrices/factor.py and ldl.py is compiled for real targets."""
 
 import inspect
 
-from tritorch.kernels import factor, ldl
+from tritorch.kernels.matrices import factor, ldl
 
 
 def variant(name, kind, family=factor, pair=False, **constants):

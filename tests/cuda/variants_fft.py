@@ -4,7 +4,7 @@ import inspect
 
 import triton.language as tl
 
-from tritorch.gpu import fft_plan
+from tritorch.gpu.fft import fft_plan
 from tritorch.kernels import fft
 
 WORDS = {"fp32": "*i64", "fp64": "*fp64"}  # complex numbers of 8 bytes are an integer each

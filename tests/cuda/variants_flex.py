@@ -5,11 +5,11 @@ import inspect
 import triton.language as tl
 
 import tritorch as torch
-from tritorch._triton import written
-from tritorch.core.written import Program
-from tritorch.gpu.flex import _part, tiles
+from tritorch.arrays.written import Program
+from tritorch.gpu.nn.flex import _part, tiles
 from tritorch.kernels import flex
-from tritorch.ops import scalar_programs
+from tritorch.ops.pointwise import scalar_programs
+from tritorch.triton import written
 
 _INPUTS = ("s", "b", "h", "q", "k")
 

@@ -1,10 +1,10 @@
-"""What of kernels/grid.py is compiled for real targets."""
+"""What of kernels/images/grid.py is compiled for real targets."""
 
 import inspect
 
 import triton.language as tl
 
-from tritorch.kernels import grid
+from tritorch.kernels.images import grid
 
 # type, COMPUTE, size, WIDE, MODE, PADDING, ALIGN, DIMS
 CASES = [

@@ -6,7 +6,7 @@ import math
 
 import triton.language as tl
 
-from tritorch.gpu.loss import row_tile
+from tritorch.gpu.loss.loss import row_tile
 from tritorch.kernels import loss
 
 

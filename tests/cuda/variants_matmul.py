@@ -1,11 +1,11 @@
-"""What of kernels/matmul.py is compiled for real targets."""
+"""What of kernels/matrices/matmul.py is compiled for real targets."""
 
 import itertools
 
 import triton.language as tl
 
-from tritorch.gpu.matmul_plan import TMA_TILES, candidates, simple_tile
-from tritorch.kernels.activations import gelu
+from tritorch.gpu.linalg.matmul_plan import TMA_TILES, candidates, simple_tile
+from tritorch.kernels.scalar.activations import gelu
 
 SIZES = {"fp8e4nv": 1, "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8, "i8": 1}
 

@@ -1,13 +1,14 @@
-"""What of kernels/norm.py and kernels/channels.py is compiled for real targets."""
+"""What of kernels/norm.py and kernels/images/channels.py is compiled for real targets."""
 
 import inspect
 import math
 
 import triton.language as tl
 
-from tritorch.gpu import norm as plans
-from tritorch.gpu.softmax import cut_rows, near_rows, row_plan
-from tritorch.kernels import channels, norm
+from tritorch.gpu.nn import norm as plans
+from tritorch.gpu.reduce.softmax import cut_rows, near_rows, row_plan
+from tritorch.kernels import norm
+from tritorch.kernels.images import channels
 
 CASES = {
     "fp32": (tl.float32, "i32"), "bf16": (tl.float32, "i32"), "fp64": (tl.float64, "i64"),

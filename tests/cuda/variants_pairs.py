@@ -1,8 +1,8 @@
-"""What of kernels/pairs.py is compiled for real targets."""
+"""What of kernels/scalar/pairs.py is compiled for real targets."""
 
 import triton.language as tl
 
-from tritorch.kernels import pairs
+from tritorch.kernels.scalar import pairs
 
 SHAPES = ("row_shape", "row_strides", "col_shape", "col_strides")
 SIZES = ("n_rows", "n_cols", "segment")

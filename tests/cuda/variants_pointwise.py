@@ -5,17 +5,10 @@ import inspect
 import triton
 import triton.language as tl
 
-import tritorch.gpu.sampling  # noqa: F401  (says which of its functions are long)
-from tritorch.gpu.layout import LONG
-from tritorch.kernels import (
-    activations,
-    bessel,
-    elementary,
-    gamma,
-    pointwise as p,
-    polynomials,
-    special,
-)
+import tritorch.gpu.random.sampling  # noqa: F401  (says which of its functions are long)
+from tritorch.gpu.pointwise.layout import LONG
+from tritorch.kernels import pointwise as p
+from tritorch.kernels.scalar import activations, bessel, elementary, gamma, polynomials, special
 
 TEMPLATES = {"operand", "block_offsets", "strided", "like", "odd", "shift", "ends", "log_ratio",
              "log_factor", "lower_series", "upper_fraction", "upper_series", "zeta_positive",

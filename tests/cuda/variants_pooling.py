@@ -1,11 +1,11 @@
-"""What of kernels/pooling.py is compiled for real targets."""
+"""What of kernels/images/pooling.py is compiled for real targets."""
 
 import inspect
 import math
 
 import triton.language as tl
 
-from tritorch.kernels import pooling
+from tritorch.kernels.images import pooling
 
 # type, its accumulator, offsets, WIDE, ADAPTIVE, CHANNELS_LAST, BLOCK, TAPS
 CASES = [

@@ -1,4 +1,4 @@
-"""What of kernels/resample.py is compiled for real targets."""
+"""What of kernels/images/resample.py is compiled for real targets."""
 
 import triton.language as tl
 

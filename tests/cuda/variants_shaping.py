@@ -1,11 +1,13 @@
-"""What test_compile.py compiles of kernels/shaping.py, kernels/random.py and kernels/complex.py."""
+"""What test_compile.py compiles of kernels/shaping.py, kernels/random.py and
+kernels/scalar/complex.py."""
 
 import inspect
 
 import triton
 import triton.language as tl
 
-from tritorch.kernels import complex as c, random as r
+from tritorch.kernels import random as r
+from tritorch.kernels.scalar import complex as c
 
 PADS = {"n_elements": "i32", "n_in": "i32", "n_out": "i32", "before": "i32", "inner": "i32"}
 TEMPLATES = {"part", "store", "map1", "map2", "map3", "map4", "roots_beside"}

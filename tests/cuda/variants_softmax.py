@@ -2,7 +2,7 @@
 
 import triton.language as tl
 
-from tritorch.gpu.softmax import near_rows, row_plan
+from tritorch.gpu.reduce.softmax import near_rows, row_plan
 
 # Type, what is computed in, sizes' type, rows, columns, elements between those of a row.
 CASES = [

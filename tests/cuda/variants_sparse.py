@@ -1,4 +1,4 @@
-"""What of kernels/sparse.py is compiled for real targets."""
+"""What of kernels/matrices/sparse.py is compiled for real targets."""
 
 import triton.language as tl
 

@@ -1,10 +1,10 @@
-"""What of kernels/upsample.py is compiled for real targets."""
+"""What of kernels/images/upsample.py is compiled for real targets."""
 
 import inspect
 
 import triton.language as tl
 
-from tritorch.kernels import upsample
+from tritorch.kernels.images import upsample
 
 # type, COMPUTE, COORDINATE, offsets, WIDE, CHANNELS_LAST, DIMS
 CASES = [

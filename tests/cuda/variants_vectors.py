@@ -1,4 +1,4 @@
-"""What of kernels/vectors.py is compiled for real targets."""
+"""What of kernels/matrices/vectors.py is compiled for real targets."""
 
 import triton.language as tl
 

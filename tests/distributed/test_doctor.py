@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 from tests.patience import PATIENCE
-from tritorch import _doctor_distributed as doctor
-from tritorch._doctor import NOTE, OK, WARN
+from tritorch.cli import doctor_distributed as doctor
+from tritorch.cli.doctor import NOTE, OK, WARN
 
 
 def statuses(findings):

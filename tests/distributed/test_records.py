@@ -6,7 +6,7 @@ import tritorch as torch
 import tritorch.distributed as dist
 from tests.distributed.processes import Ranks
 from tritorch._subclasses.fake_tensor import FakeTensorMode
-from tritorch.core.meta import MetaArray
+from tritorch.arrays.meta import MetaArray
 from tritorch.distributed import _functional_collectives as funcol
 from tritorch.fx.experimental.proxy_tensor import make_fx
 from tritorch.fx.passes.dialect.common.cse_pass import CSEPass

@@ -15,8 +15,8 @@ import pytest
 import tritorch as torch
 from tests.export.test_export import KWARGS, Model
 from tritorch import nn
-from tritorch._ahead.archive import Archive, Writer
-from tritorch._following.coding import PackageError
+from tritorch.compilation.package.archive import Archive, Writer
+from tritorch.compilation.plan.coding import PackageError
 from tritorch.export import Dim, export
 from tritorch.nn import functional as F
 from tritorch.utils._pytree import tree_flatten, tree_map

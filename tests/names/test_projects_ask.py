@@ -6,7 +6,10 @@ import tritorch as torch
 from tritorch._dynamo.utils import disable_cache_limit
 from tritorch._inductor import utils
 from tritorch._inductor.runtime import benchmarking, hints, runtime_utils
-from tritorch._library.triton import is_wrap_triton_enabled, set_wrap_triton_enabled
+from tritorch._library.triton import (
+    is_wrap_triton_enabled,
+    set_wrap_triton_enabled,
+)
 from tritorch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     CheckpointImpl,
     CheckpointWrapper,
@@ -148,7 +151,7 @@ def test_sizes_and_folders(monkeypatch, tmp_path):
     assert [utils.ceildiv(n, 4) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
     assert runtime_utils.get_num_bytes(torch.ones(4), torch.ones(2), num_in_out_args=1) == 40
     monkeypatch.setenv("TRITORCH_CACHE_DIR", str(tmp_path))
-    from tritorch._triton import cache
+    from tritorch.triton import cache
 
     written = {}
     with utils.fresh_cache(written):

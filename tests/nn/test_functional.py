@@ -9,8 +9,8 @@ import tritorch as torch
 from tritorch import nn
 from tritorch.nn import functional as F
 from tritorch.nn.attention import SDPBackend, sdpa_kernel
-from tritorch.ops import attention
-from tritorch.ops.linear_cross_entropy import _Chunked
+from tritorch.ops.loss.linear_cross_entropy import _Chunked
+from tritorch.ops.nn import attention
 from tritorch.ops.record.backends import backend
 
 
@@ -209,7 +209,7 @@ def test_data_parallel_runs_on_one_device():
 
 @pytest.mark.device
 def test_what_computes_a_convolution():
-    from tritorch import _native_names as native
+    from tritorch.compat.native import names as native
 
     x, wide = torch.ones(1, 4, 5, 5, device="cuda"), torch.ones(8, 4, 3, 3, device="cuda")
     given = (None, [1, 1], [0, 0], [1, 1], False, [0, 0])

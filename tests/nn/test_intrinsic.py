@@ -7,7 +7,7 @@ import pytest
 import tritorch as torch
 from tritorch.nn import intrinsic
 from tritorch.nn.utils.fusion import bn_act, conv_bn_act
-from tritorch.ops import conv_norm
+from tritorch.ops.nn import conv_norm
 
 
 def make(dtype=torch.float32, channels=(16, 16), **kwargs):
@@ -89,7 +89,7 @@ def test_autocast_and_evaluation():
 def test_statistics_of_many_tiles_are_joined():
     if not torch.cuda.is_available():
         pytest.skip("needs a device")
-    from tritorch.gpu import norm
+    from tritorch.gpu.nn import norm
 
     torch.manual_seed(0)
     x = torch.randn(150, 3, 7) + 5

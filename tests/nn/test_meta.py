@@ -8,8 +8,8 @@ import pytest
 import tritorch as torch
 from tests.nn import cases
 from tritorch import _C, nn
-from tritorch.core.meta import MetaArray
-from tritorch.core.symbolic import ShapeEnv
+from tritorch.arrays.meta import MetaArray
+from tritorch.arrays.symbolic import ShapeEnv
 
 # What these are given decides what they compute by its values, in PyTorch too.
 BY_VALUES = ("nn.AdaptiveLogSoftmaxWithLoss(", "nn.CTCLoss(", "nn.BatchNorm1d(3, momentum=None)")

@@ -16,8 +16,8 @@ import tritorch as torch
 import tritorch.nn.functional as F
 from tritorch.core.published import PUBLIC
 from tritorch.nn.attention.varlen import varlen_attn
-from tritorch.ops import activation
-from tritorch.ops.conv_norm import convolution_batch_norm
+from tritorch.ops.nn.conv_norm import convolution_batch_norm
+from tritorch.ops.pointwise import activation
 from tritorch.ops.record.operator import OPERATORS
 from tritorch.ops.record.pointwise import Pointwise
 

@@ -5,7 +5,7 @@ import pytest
 
 import tritorch as torch
 from tritorch.nn.attention import varlen
-from tritorch.ops.attention import _composed
+from tritorch.ops.nn.attention import _composed
 
 F = torch.nn.functional
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.device)]

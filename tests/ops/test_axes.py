@@ -10,8 +10,8 @@ from test_schema import UNKNOWN
 from test_table import call, leaves, outputs
 
 import tritorch as torch
-from tritorch.core.meta import MetaArray
-from tritorch.core.symbolic import ShapeEnv
+from tritorch.arrays.meta import MetaArray
+from tritorch.arrays.symbolic import ShapeEnv
 from tritorch.ops.record.operator import OPERATORS, Operator
 
 pytestmark = [

@@ -9,7 +9,7 @@ import pytest
 import tritorch as torch
 import tritorch.gpu
 from tritorch.gpu import by_host
-from tritorch.gpu.complex import computes
+from tritorch.gpu.pointwise.complex import computes
 from tritorch.ops.record.backends import resolve
 from tritorch.ops.record.operator import OPERATORS
 from tritorch.ops.record.pointwise import Pointwise

@@ -5,7 +5,7 @@ import pytest
 
 import tritorch as torch
 import tritorch.nn.functional as F
-from tritorch.ops import byte_products
+from tritorch.ops.linalg import byte_products
 
 SHAPES = ((20, 16, 24), (3, 5, 2), (17, 200, 33), (4, 1000, 3), (0, 3, 4), (3, 0, 4), (1, 1, 1))
 

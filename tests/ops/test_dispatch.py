@@ -257,7 +257,7 @@ def test_operators_are_objects():
 
 
 def test_internal_operators_are_atens():
-    importlib.import_module("tritorch.ops.legacy.internal")
+    importlib.import_module("tritorch.compat.legacy_operators.internal")
     names = set(INTERNAL) - {"answered_number", "answered_question"}
     assert len(names) > 40
     for name in names:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tritorch as torch
-from tritorch.gpu import foreach
+from tritorch.gpu.lists import foreach
 from tritorch.ops.record.backends import backend
 
 pytestmark = pytest.mark.device

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.ops.gpu_reference import FLOATS, bfloat16, compare, numbers, on_device
-from tritorch.gpu import attention
+from tritorch.gpu.nn import attention
 
 pytestmark = pytest.mark.device
 

@@ -5,7 +5,8 @@ import pytest
 
 import tritorch as torch
 from tritorch import _C
-from tritorch.gpu import by_host, reduction, scan
+from tritorch.gpu import by_host
+from tritorch.gpu.reduce import reduction, scan
 
 pytestmark = pytest.mark.device
 KINDS = [(np.complex64, 2e-6), (np.complex128, 1e-13)]

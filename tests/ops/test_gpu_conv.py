@@ -5,7 +5,8 @@ import pytest
 
 from tests.ops.gpu_reference import FLOATS, compare, numbers
 from tritorch.cuda import from_numpy
-from tritorch.gpu import conv, matmul
+from tritorch.gpu.linalg import matmul
+from tritorch.gpu.nn import conv
 
 pytestmark = pytest.mark.device
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from tests.ops.gpu_reference import compare, numbers, on_device
-from tritorch._triton import kernel as kernels
 from tritorch.cuda import from_numpy
-from tritorch.gpu import conv, conv_plan, conv_tma
-from tritorch.gpu.images import new_images
-from tritorch.gpu.matmul import Ending, machine
-from tritorch.host import conv as cpu_conv
+from tritorch.gpu.linalg.matmul import Ending, machine
+from tritorch.gpu.nn import conv, conv_plan, conv_tma
+from tritorch.gpu.nn.images import new_images
+from tritorch.host.nn import conv as cpu_conv
+from tritorch.triton import kernel as kernels
 
 pytestmark = pytest.mark.device
 

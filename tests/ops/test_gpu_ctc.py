@@ -7,7 +7,7 @@ import pytest
 
 import tritorch as torch
 from tests.ops.gpu_reference import compare, numbers, on_device
-from tritorch.gpu import ctc
+from tritorch.gpu.loss import ctc
 from tritorch.ops.record.backends import backend
 
 TARGETS = np.array([[1, 2, 2, 3], [3, 1, 0, 0], [2, 2, 2, 2], [0, 0, 0, 0]])

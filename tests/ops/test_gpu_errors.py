@@ -11,10 +11,10 @@ import triton.language as tl
 
 import tritorch
 from tritorch import _C
-from tritorch._triton.kernel import wrap
 from tritorch.cuda import from_numpy
 from tritorch.gpu import errors
 from tritorch.kernels.errors import report
+from tritorch.triton.kernel import wrap
 
 pytestmark = pytest.mark.device
 

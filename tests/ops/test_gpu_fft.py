@@ -5,7 +5,8 @@ import pytest
 
 import tritorch as torch
 from tritorch.cuda import from_numpy
-from tritorch.gpu import by_host, fft, fft_plan
+from tritorch.gpu import by_host
+from tritorch.gpu.fft import fft, fft_plan
 
 pytestmark = pytest.mark.device
 KINDS = {np.float32: (np.complex64, 1e-6), np.float64: (np.complex128, 5e-15)}

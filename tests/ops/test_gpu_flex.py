@@ -5,8 +5,8 @@ import pytest
 
 import tritorch as torch
 from tests.ops.gpu_reference import FLOATS
-from tritorch.core.written import NotWritable
-from tritorch.gpu import flex as launches
+from tritorch.arrays.written import NotWritable
+from tritorch.gpu.nn import flex as launches
 from tritorch.nn.attention import _flex
 from tritorch.nn.attention.flex_attention import (
     AuxRequest,
@@ -129,7 +129,7 @@ def test_lengths(lengths):
 
 
 def test_64_bit_offsets(monkeypatch):
-    from tritorch.ops import scalar_programs
+    from tritorch.ops.pointwise import scalar_programs
 
     monkeypatch.setattr(launches, "INT32_MAX", 0)
     monkeypatch.setattr(scalar_programs, "INT32_MAX", 0)
@@ -208,8 +208,8 @@ def test_what_cannot_be_written_runs_by_operators(name):
 
 
 def test_the_written_source():
-    from tritorch.core.written import Program
-    from tritorch.ops.scalar_programs import emit, write
+    from tritorch.arrays.written import Program
+    from tritorch.ops.pointwise.scalar_programs import emit, write
 
     table = numbers(4, 9).cuda()
     program = Program()

@@ -7,7 +7,7 @@ import pytest
 
 import tritorch as torch
 from tests.ops.gpu_reference import FLOATS, TOLERANCE, numbers
-from tritorch.gpu import grid as gpu
+from tritorch.gpu.nn import grid as gpu
 from tritorch.nn import functional as F
 
 pytestmark = pytest.mark.device

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.ops.gpu_reference import bfloat16, compare, numbers, on_device
-from tritorch.gpu import indexing
+from tritorch.gpu.index import indexing
 
 pytestmark = pytest.mark.device
 

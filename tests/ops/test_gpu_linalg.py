@@ -5,8 +5,9 @@ import pytest
 
 import tritorch as torch
 from tritorch.cuda import from_numpy
-from tritorch.gpu import by_host, factor, linalg, spectra, triangular
-from tritorch.host import linalg as on_cpu, triangular as host_triangular
+from tritorch.gpu import by_host
+from tritorch.gpu.linalg import factor, linalg, spectra, triangular
+from tritorch.host.linalg import linalg as on_cpu, triangular as host_triangular
 
 pytestmark = pytest.mark.device
 REAL, COMPLEX = [np.float32, np.float64], [np.complex64, np.complex128]

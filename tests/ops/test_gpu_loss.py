@@ -6,9 +6,9 @@ import pytest
 import tritorch as torch
 from tests.ops.gpu_reference import FLOATS, assert_close, compare, numbers, on_device
 from tritorch import nn
-from tritorch.gpu import loss
-from tritorch.gpu.softmax import RowPlan
-from tritorch.host import loss as cpu
+from tritorch.gpu.loss import loss
+from tritorch.gpu.reduce.softmax import RowPlan
+from tritorch.host.loss import loss as cpu
 from tritorch.nn import functional as F
 
 pytestmark = pytest.mark.device

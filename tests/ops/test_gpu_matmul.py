@@ -6,8 +6,8 @@ import pytest
 
 from tritorch.core import precision
 from tritorch.cuda import from_numpy
-from tritorch.gpu import matmul, matmul_plan
-from tritorch.gpu.matmul_plan import simple_tile, split
+from tritorch.gpu.linalg import matmul, matmul_plan
+from tritorch.gpu.linalg.matmul_plan import simple_tile, split
 
 pytestmark = pytest.mark.device
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.ops.gpu_reference import FLOATS, bfloat16, compare, numbers, on_device
-from tritorch.gpu import norm
-from tritorch.gpu.softmax import RowPlan
+from tritorch.gpu.nn import norm
+from tritorch.gpu.reduce.softmax import RowPlan
 
 pytestmark = pytest.mark.device
 

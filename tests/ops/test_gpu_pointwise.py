@@ -147,7 +147,7 @@ def allocations():
 @pytest.mark.parametrize("kind", [np.int8, np.float16])
 def test_many_narrow_elements(kind, monkeypatch):
     """Larger programs, where one narrow operand is read, compute the same."""
-    from tritorch.gpu import pointwise
+    from tritorch.gpu.pointwise import pointwise
 
     monkeypatch.setattr(pointwise, "_MANY", 5000)
     x = torch.arange(-3000, 3000).to(from_numpy_dtype(np.dtype(kind)))

@@ -6,7 +6,7 @@ import pytest
 from tests.ops.gpu_reference import FLOATS, compare, numbers
 from tritorch import _C
 from tritorch.cuda import from_numpy
-from tritorch.gpu import pooling
+from tritorch.gpu.nn import pooling
 
 pytestmark = pytest.mark.device
 

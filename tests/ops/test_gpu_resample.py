@@ -5,8 +5,8 @@ import pytest
 
 import tritorch as torch
 from tests.ops.gpu_reference import FLOATS, compare, numbers
-from tritorch.gpu import resample as gpu
-from tritorch.host.resample import table
+from tritorch.gpu.nn import resample as gpu
+from tritorch.host.nn.resample import table
 from tritorch.nn import functional as F
 from tritorch.ops.record.backends import backend
 
@@ -48,7 +48,7 @@ def test_many_taps_are_one_product(monkeypatch):
     x = numbers((1, 1, 2, 90), np.float64)
     args = (3, 90, 4, None, False, "bicubic_aa", False)
     few = backend("cpu", "resample").resample(x, *args)
-    monkeypatch.setattr("tritorch.host.resample._FEW", 1000)
+    monkeypatch.setattr("tritorch.host.nn.resample._FEW", 1000)
     many = backend("cpu", "resample").resample(x, *args)
     np.testing.assert_allclose(few, many)
 

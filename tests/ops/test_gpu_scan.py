@@ -6,7 +6,7 @@ import pytest
 import tritorch as torch
 from tritorch import _C
 from tritorch.cuda import from_numpy
-from tritorch.gpu import reduction, scan
+from tritorch.gpu.reduce import reduction, scan
 
 pytestmark = pytest.mark.device
 SHAPES = [((70,), 0), ((3, 40), 1), ((40, 7), 0), ((2, 5, 20), 1), ((1,), 0), ((300, 3), 0)]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.ops.gpu_reference import FLOATS, bfloat16, compare, numbers
 from tritorch.core.dtype import float32, float64, from_numpy_dtype
-from tritorch.gpu import softmax
+from tritorch.gpu.reduce import softmax
 
 pytestmark = pytest.mark.device
 NAMES = ["softmax", "log_softmax"]

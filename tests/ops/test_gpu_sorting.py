@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.ops.gpu_reference import bfloat16, compare, numbers, on_device
-from tritorch.gpu import radix, sorting
-from tritorch.host import sorting as cpu
+from tritorch.gpu.index import radix, sorting
+from tritorch.host.index import sorting as cpu
 
 pytestmark = pytest.mark.device
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.ops.gpu_reference import FLOATS, compare, numbers
 from tritorch.cuda import from_numpy
-from tritorch.gpu import pooling, upsample
+from tritorch.gpu.nn import pooling, upsample
 
 pytestmark = pytest.mark.device
 

@@ -11,8 +11,8 @@ from test_table import call, leaves, outputs
 
 import tritorch as torch
 from tritorch import _C
-from tritorch.core.meta import MetaArray
-from tritorch.core.symbolic import ShapeEnv
+from tritorch.arrays.meta import MetaArray
+from tritorch.arrays.symbolic import ShapeEnv
 from tritorch.distributed import _functional_collectives as funcol
 from tritorch.ops.record.operator import OPERATORS, Operator
 

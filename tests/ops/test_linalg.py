@@ -11,7 +11,7 @@ import pytest
 
 import tritorch as torch
 from tritorch.func import vmap
-from tritorch.host import linalg as by_numpy
+from tritorch.host.linalg import linalg as by_numpy
 from tritorch.ops.record.backends import backend
 
 RECORDED = np.load(Path(__file__).parent / "recorded_linalg.npz")

@@ -13,8 +13,8 @@ from test_table import call, leaves, outputs
 
 import tritorch as torch
 from tritorch import _C
+from tritorch.arrays.symbolic import SymFloat, SymInt
 from tritorch.core.published import FUNCTIONAL, PUBLIC
-from tritorch.core.symbolic import SymFloat, SymInt
 from tritorch.ops.record.operator import OPERATORS, Operator
 from tritorch.schema import table, types
 from tritorch.schema.tensor_type import TensorType

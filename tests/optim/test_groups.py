@@ -12,9 +12,9 @@ import pytest
 import tritorch
 from tests.optim import cases
 from tritorch import amp, optim
-from tritorch.gpu import multi_tensor, optim as on_gpu
+from tritorch.gpu.lists import multi_tensor, optim as on_gpu
 from tritorch.host import optim as on_cpu
-from tritorch.host.program import NAMES, compiled
+from tritorch.host.chains.program import NAMES, compiled
 from tritorch.nn import utils
 
 ELEMENTWISE = [name for name in cases.CLASSES if name not in ("Adafactor", "Muon")]

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 import tritorch as torch
-from tritorch import shims
-from tritorch.shims import flash_attn as fa, xformers as xf
+from tritorch.compat import shims
+from tritorch.compat.shims import flash_attn as fa, xformers as xf
 
 torch.manual_seed(0)
 
@@ -158,7 +158,7 @@ def test_shims_are_there_on_request():
 import importlib.metadata, importlib.util, sys
 import tritorch
 assert importlib.util.find_spec("flash_attn") is None
-tritorch.shims.install("flash_attn")
+tritorch.compat.shims.install("flash_attn")
 tritorch.as_torch()
 import torch
 from flash_attn import flash_attn_func
@@ -170,12 +170,12 @@ try:
     import flash_attn.models.gpt
 except ModuleNotFoundError as error:
     assert "does not serve it" in str(error)
-tritorch.shims.install()
+tritorch.compat.shims.install()
 import xformers.ops as xops
 ones = [torch.ones(1, 2, 1, 4)] * 3
 assert xops.memory_efficient_attention(*ones, attn_bias=xops.LowerTriangularMask()).eq(1).all()
 try:
-    tritorch.shims.install("apex")
+    tritorch.compat.shims.install("apex")
 except ValueError as error:
     assert "flash_attn, xformers" in str(error)
 """
@@ -195,11 +195,11 @@ def test_served_libraries(tmp_path):
 
     align = "roi_align(Tensor input, Tensor rois, float spatial_scale) -> Tensor"
     for name in ("_C.so", "_C_stable.so"):
-        assert shims.served(library(name, "nms()", align)) == "tritorch.shims.torchvision"
+        assert shims.served(library(name, "nms()", align)) == "tritorch.compat.shims.torchvision"
     decode = "decode_png(Tensor data, int mode, bool apply_exif_orientation=False) -> Tensor"
     image = library("image_stable.so", decode)
-    assert shims.served(image) == "tritorch.shims.torchvision_image"
+    assert shims.served(image) == "tritorch.compat.shims.torchvision_image"
     audio = library("_torchaudio.so", "is_align_available() -> bool")
-    assert shims.served(audio) == "tritorch.shims.torchaudio"
+    assert shims.served(audio) == "tritorch.compat.shims.torchaudio"
     assert shims.served(library("other.so", "align(Tensor x) -> Tensor")) is None
     assert shims.served(str(tmp_path / "none.so")) is None

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import tritorch as torch
-from tritorch.shims import torchvision  # noqa: F401  (defines the operators)
+from tritorch.compat.shims import torchvision  # noqa: F401  (defines the operators)
 
 OPS = torch.ops.torchvision
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.device)]

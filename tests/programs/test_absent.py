@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tritorch
-from tritorch import _names
+from tritorch.compat import names as _names
 
 # Names of PyTorch that tritorch is not about to have.
 PROGRAM = """

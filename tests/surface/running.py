@@ -74,9 +74,9 @@ def main() -> None:
     if chosen[:1] == ["torch"]:
         chosen = chosen[1:]
     else:
-        from tritorch import _as_torch
+        from tritorch.compat import as_torch
 
-        _as_torch.as_torch()
+        as_torch.as_torch()
     from tests.surface.cases import FAMILIES, PREPARE
 
     space: dict[str, Any] = {}

@@ -5,9 +5,9 @@ import io
 import pytest
 
 import tritorch  # noqa: F401  (Triton's driver is the package's)
-from tritorch import _assemblers, _doctor
-from tritorch._triton import cache, keys
-from tritorch._triton.compilers import entry_of
+from tritorch.cli import doctor
+from tritorch.triton import assemblers, cache, keys
+from tritorch.triton.compilers import entry_of
 
 
 @pytest.fixture
@@ -17,10 +17,10 @@ def wheel(monkeypatch, tmp_path):
     monkeypatch.delenv("TRITON_PTXAS_BLACKWELL_PATH", raising=False)
     programs = tmp_path / "triton" / "backends" / "nvidia" / "bin"
     programs.mkdir(parents=True)
-    monkeypatch.setattr(_assemblers, "folder", lambda: programs)
+    monkeypatch.setattr(assemblers, "folder", lambda: programs)
 
     def write(triton="3.6", **versions):
-        for function in (_assemblers._better, _assemblers._version, _assemblers.triton_version):
+        for function in (assemblers._better, assemblers._version, assemblers.triton_version):
             function.cache_clear()
         (tmp_path / "triton" / "__init__.py").write_text(f"__version__ = '{triton}.0'\n")
         for name, version in versions.items():
@@ -30,7 +30,7 @@ def wheel(monkeypatch, tmp_path):
             program.chmod(0o755)
 
     yield write
-    for function in (_assemblers._better, _assemblers._version, _assemblers.triton_version):
+    for function in (assemblers._better, assemblers._version, assemblers.triton_version):
         function.cache_clear()
 
 
@@ -55,7 +55,7 @@ def wheel(monkeypatch, tmp_path):
 )
 def test_choice(wheel, triton, plain, newer, target, driver, taken):
     wheel(triton, ptxas=plain, ptxas_blackwell=newer)
-    found = _assemblers.chosen(target, driver)
+    found = assemblers.chosen(target, driver)
     assert found.version() == taken
     assert found.name == ("ptxas" if taken == plain else "ptxas-blackwell")
 
@@ -63,13 +63,13 @@ def test_choice(wheel, triton, plain, newer, target, driver, taken):
 def test_settings_come_first(wheel, monkeypatch):
     wheel(ptxas="12.8.93", ptxas_blackwell="12.9.86")
     monkeypatch.setenv("TRITON_PTXAS_PATH", "/opt/ptxas")
-    assert _assemblers.chosen(90, 12080).path == "/opt/ptxas"
+    assert assemblers.chosen(90, 12080).path == "/opt/ptxas"
 
 
 def test_doctor_shows_it(wheel):
     wheel(ptxas="12.8.93", ptxas_blackwell="12.9.86")
-    (found,) = _doctor.check_assemblers({"cuda": 12080, "gpus": [{"capability": [9, 0]}]})
-    assert found.status == _doctor.OK
+    (found,) = doctor.check_assemblers({"cuda": 12080, "gpus": [{"capability": [9, 0]}]})
+    assert found.status == doctor.OK
     assert "CUDA 12.9, for sm_90 (ptxas-blackwell: Triton's" in found.detail
 
 
@@ -88,12 +88,12 @@ def test_triton_takes_it(monkeypatch):
 
     first = compiler.get_ptxas(90)
     assert first.path == keys.assembler(90).path
-    own = "ptxas-blackwell" if _assemblers.is_newer(90) else "ptxas"
+    own = "ptxas-blackwell" if assemblers.is_newer(90) else "ptxas"
     other = "ptxas" if own == "ptxas-blackwell" else "ptxas-blackwell"
-    said = _assemblers.chosen(90, 0)._replace(path=f"/somewhere/{other}")
+    said = assemblers.chosen(90, 0)._replace(path=f"/somewhere/{other}")
     monkeypatch.setattr(keys, "assembler", lambda target: said)
     assert compiler.get_ptxas(90).path.endswith(f"/{other}")
-    monkeypatch.setenv(_assemblers.setting_of(90), first.path)
+    monkeypatch.setenv(assemblers.setting_of(90), first.path)
     assert compiler.get_ptxas(90).path == first.path
 
 
@@ -110,7 +110,7 @@ def test_packs_record_it(monkeypatch, tmp_path):
         src = None
         asm = {"cubin": b"code"}  # noqa: RUF012
 
-    from tritorch._triton import driver
+    from tritorch.triton import driver
 
     plan = {"parameters": []}
     monkeypatch.setattr(driver, "plan_of", lambda src, metadata: plan)

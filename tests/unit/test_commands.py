@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import tritorch
-from tritorch import _commands, _doctor, _variables
 from tritorch.__main__ import main
+from tritorch.cli import commands, doctor
+from tritorch.compat import variables
 
 EXAMPLES = Path(
     next(iter(importlib.util.find_spec("tritorch.examples").submodule_search_locations))
@@ -120,8 +121,8 @@ def _help() -> str:
 
 
 def test_suggestions() -> None:
-    assert _commands.suggestion("xyzzy", ["doctor", "demo"]) == ""
-    assert _commands.suggestion("x", []) == ""
+    assert commands.suggestion("xyzzy", ["doctor", "demo"]) == ""
+    assert commands.suggestion("x", []) == ""
 
 
 # ---- settings ------------------------------------------------------------------------------------
@@ -157,14 +158,14 @@ FREE = {  # any text is one
 
 
 def test_values_that_settings_do_not_take() -> None:
-    assert {*WRONG, *FREE} == {*_variables.SETTINGS} and WRONG.keys() == RIGHT.keys()
+    assert {*WRONG, *FREE} == {*variables.SETTINGS} and WRONG.keys() == RIGHT.keys()
     for name, values in WRONG.items():
         for value in values:
-            said = _variables.refusal(name, value)
+            said = variables.refusal(name, value)
             assert said.startswith(name) and "\n" not in said, (name, value)
     for name, values in RIGHT.items():
         for value in (*values, ""):
-            assert _variables.refusal(name, value) == "", (name, value)
+            assert variables.refusal(name, value) == "", (name, value)
 
 
 def test_all_settings_that_are_read_are_known() -> None:
@@ -174,7 +175,7 @@ def test_all_settings_that_are_read_are_known() -> None:
     for path in package.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         found |= set(re.findall(r"environ(?:\.get\(|\[|\.setdefault\()\s*\"(TRITORCH_\w+)\"", text))
-    assert len(found) > 8 and found <= _variables.SETTINGS.keys()
+    assert len(found) > 8 and found <= variables.SETTINGS.keys()
 
 
 def _python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -207,27 +208,27 @@ def test_the_doctor_does_not_contradict_itself() -> None:
     probe = {"load_error": "not found", "gpus": []}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITORCH_SIMULATE_CUDA", "memory=64X")
-        patch.setattr(_doctor, "_run", run)
-        fine = _doctor.Finding("extension", _doctor.OK, "")
-        tried = {each.name: each for each in _doctor.try_all(fine, fine, probe)}
-        assert tried["CPU"].status == tried["simulated device"].status == _doctor.OK
+        patch.setattr(doctor, "_run", run)
+        fine = doctor.Finding("extension", doctor.OK, "")
+        tried = {each.name: each for each in doctor.try_all(fine, fine, probe)}
+        assert tried["CPU"].status == tried["simulated device"].status == doctor.OK
         assert [each["TRITORCH_SIMULATE_CUDA"] for each in asked] == [None, "1"]
         assert "turns it on" in tried["simulated device"].detail
-        (failed,) = _doctor.check_settings({"TRITORCH_SIMULATE_CUDA": "memory=64X"})
-        assert failed.status == _doctor.FAIL and "memory=SIZE" in failed.detail
+        (failed,) = doctor.check_settings({"TRITORCH_SIMULATE_CUDA": "memory=64X"})
+        assert failed.status == doctor.FAIL and "memory=SIZE" in failed.detail
         patch.setenv("TRITORCH_SIMULATE_CUDA", "1")
-        assert "TRITORCH_SIMULATE_CUDA" not in _doctor.check_driver(probe).fix
+        assert "TRITORCH_SIMULATE_CUDA" not in doctor.check_driver(probe).fix
         patch.setenv("TRITORCH_SIMULATE_CUDA", "0")
-        assert "TRITORCH_SIMULATE_CUDA=1" in _doctor.check_driver(probe).fix
+        assert "TRITORCH_SIMULATE_CUDA=1" in doctor.check_driver(probe).fix
         patch.setenv("TRITORCH_LIBCUDA", "/nosuch.so")
-        assert "/nosuch.so" in _doctor.check_driver(probe).fix
-    found = {each.name: each for each in _doctor.check_settings({
+        assert "/nosuch.so" in doctor.check_driver(probe).fix
+    found = {each.name: each for each in doctor.check_settings({
         "TRITORCH_SIMULATE_CUDA": "0", "TRITORCH_CPU": "", "TRITORCH_COMPILERS": "x",
         "TRITORCH_KERNEL_PACK": "/nosuch.zip",
     })}  # fmt: skip
     assert found["TRITORCH_SIMULATE_CUDA"].detail == "'0': no simulated device"
-    assert "TRITORCH_CPU" not in found and found["TRITORCH_COMPILERS"].status == _doctor.FAIL
-    assert found["TRITORCH_KERNEL_PACK"].status == _doctor.WARN
+    assert "TRITORCH_CPU" not in found and found["TRITORCH_COMPILERS"].status == doctor.FAIL
+    assert found["TRITORCH_KERNEL_PACK"].status == doctor.WARN
 
 
 # ---- programs ------------------------------------------------------------------------------------

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import tritorch
-from tritorch import _assemblers, _doctor, _extension
-from tritorch._doctor import FAIL, NOTE, OK, WARN, Finding
+from tritorch.cli import doctor
+from tritorch.cli.doctor import FAIL, NOTE, OK, WARN, Finding
+from tritorch.compat import extension
+from tritorch.triton import assemblers
 
 
 def run(*arguments, cwd=None, **environment):
@@ -64,7 +66,7 @@ def test_a_setting_that_cannot_be_read_fails():
 
 def test_asking_the_driver_loads_no_driver_here():
     code = (
-        "import tritorch._doctor as d; d.examine(); "
+        "import tritorch.cli.doctor as d; d.examine(); "
         "assert 'libcuda' not in open('/proc/self/maps').read(); "
         "import tritorch; assert not tritorch.cuda.is_initialized()"
     )
@@ -83,7 +85,7 @@ def test_works_without_the_extension(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
-    assert "[fail] extension" in done.stdout and _extension.REINSTALL in done.stdout
+    assert "[fail] extension" in done.stdout and extension.REINSTALL in done.stdout
     assert "tritorch cannot run" in done.stdout
     assert done.stderr == ""
 
@@ -107,13 +109,13 @@ def test_help_without_arguments():
     ],
 )
 def test_doctor_arguments(argv, arguments):
-    assert _extension.doctor_arguments(argv) == arguments
+    assert extension.doctor_arguments(argv) == arguments
 
 
 def test_version_tuple():
-    assert _doctor.version_tuple("3.6.0+git1") == (3, 6, 0)
-    assert _doctor.version_tuple("2.4.0rc1") == (2, 4, 0)
-    assert _doctor.version_tuple("unknown") == ()
+    assert doctor.version_tuple("3.6.0+git1") == (3, 6, 0)
+    assert doctor.version_tuple("2.4.0rc1") == (2, 4, 0)
+    assert doctor.version_tuple("unknown") == ()
 
 
 GPU = {"name": "NVIDIA H100", "memory": 80 << 30, "capability": [9, 0]}
@@ -136,7 +138,7 @@ GPU = {"name": "NVIDIA H100", "memory": 80 << 30, "capability": [9, 0]}
     ],
 )
 def test_driver(probe, status, words):
-    found = _doctor.check_driver({"gpus": [], **probe}, "550.54")
+    found = doctor.check_driver({"gpus": [], **probe}, "550.54")
     assert found.status == status
     assert words in f"{found.detail} {found.fix}"
 
@@ -144,7 +146,7 @@ def test_driver(probe, status, words):
 def test_no_driver_at_all(monkeypatch):
     monkeypatch.setattr(os.path, "exists", lambda path: False)
     monkeypatch.delenv("TRITORCH_SIMULATE_CUDA", raising=False)
-    found = _doctor.check_driver({"load_error": "not found", "gpus": []})
+    found = doctor.check_driver({"load_error": "not found", "gpus": []})
     assert found.status == NOTE and "525" in found.fix and "TRITORCH_SIMULATE_CUDA=1" in found.fix
 
 
@@ -153,7 +155,7 @@ def test_no_driver_at_all(monkeypatch):
     [
         ("12.9", [9, 0], 12080, OK, "CUDA 12.9, for sm_90"),
         ("13.4", [10, 0], 13000, OK, "CUDA 13.4, for sm_100"),
-        ("13.4", [9, 0], 12080, WARN, f"set {_assemblers.setting_of(90)} to a ptxas of CUDA 12"),
+        ("13.4", [9, 0], 12080, WARN, f"set {assemblers.setting_of(90)} to a ptxas of CUDA 12"),
         ("13.4", [10, 0], 12080, WARN, "set TRITON_PTXAS_BLACKWELL_PATH to"),
     ],
 )
@@ -163,18 +165,18 @@ def test_assemblers(monkeypatch, tmp_path, release, capability, driver, status, 
     program.chmod(0o755)
     for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
         monkeypatch.setenv(name, str(program))
-    (found,) = _doctor.check_assemblers({"cuda": driver, "gpus": [{"capability": capability}]})
+    (found,) = doctor.check_assemblers({"cuda": driver, "gpus": [{"capability": capability}]})
     assert found.status == status and words in f"{found.detail} {found.fix}"
 
 
 def test_no_assembler(monkeypatch):
     for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
         monkeypatch.setenv(name, "/nowhere/ptxas")
-    assert not [*_doctor.check_assemblers({"cuda": 12080, "gpus": [{"capability": [9, 0]}]})]
+    assert not [*doctor.check_assemblers({"cuda": 12080, "gpus": [{"capability": [9, 0]}]})]
 
 
 def test_gpus():
-    new, old = _doctor.check_gpus({"gpus": [GPU, {**GPU, "name": "T4", "capability": [7, 5]}]})
+    new, old = doctor.check_gpus({"gpus": [GPU, {**GPU, "name": "T4", "capability": [7, 5]}]})
     assert new == Finding("GPU 0", OK, "NVIDIA H100, 80.0 GiB, sm_90")
     assert old.status == WARN and "sm_75" in old.detail and "sm_80" in old.fix
 
@@ -184,45 +186,45 @@ def test_gpus():
     [("3.6.0", "2.5.0", NOTE), ("3.6.0", "2.3.5", OK), ("3.9.0", "2.5.0", OK)],
 )
 def test_known_problem_of_triton_36_with_new_numpy(monkeypatch, triton, numpy, status):
-    monkeypatch.setattr(_doctor, "_run", lambda code, **_: (triton, ""))
-    monkeypatch.setattr(_doctor, "_installed", {"numpy": numpy, "triton": triton}.get)
-    found = _doctor.check_triton()
+    monkeypatch.setattr(doctor, "_run", lambda code, **_: (triton, ""))
+    monkeypatch.setattr(doctor, "_installed", {"numpy": numpy, "triton": triton}.get)
+    found = doctor.check_triton()
     assert found.status == status and ("works around" in found.detail) == (status == NOTE)
 
 
 def test_dependency_too_old_broken_or_missing(monkeypatch):
-    monkeypatch.setattr(_doctor, "_run", lambda code, **_: ("3.5.1", ""))
-    found = _doctor.check_triton()
+    monkeypatch.setattr(doctor, "_run", lambda code, **_: ("3.5.1", ""))
+    found = doctor.check_triton()
     assert found.status == FAIL and found.fix == "pip install 'triton>=3.6'"
-    monkeypatch.setattr(_doctor, "_run", lambda code, **_: ("", "ImportError: GLIBC"))
-    monkeypatch.setattr(_doctor, "_installed", lambda name: "3.9.0")
-    assert "3.9.0 is installed but fails: ImportError: GLIBC" in _doctor.check_triton().detail
-    monkeypatch.setattr(_doctor, "_installed", lambda name: "")
-    assert _doctor.check_triton().detail == "not installed"
+    monkeypatch.setattr(doctor, "_run", lambda code, **_: ("", "ImportError: GLIBC"))
+    monkeypatch.setattr(doctor, "_installed", lambda name: "3.9.0")
+    assert "3.9.0 is installed but fails: ImportError: GLIBC" in doctor.check_triton().detail
+    monkeypatch.setattr(doctor, "_installed", lambda name: "")
+    assert doctor.check_triton().detail == "not installed"
 
 
 def test_old_python():
-    found = _doctor.check_python((3, 10, 2))
+    found = doctor.check_python((3, 10, 2))
     assert found.status == FAIL and "3.11" in found.fix
 
 
 def test_cache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "deep" / "cache"))
-    assert _doctor.check_cache() == Finding("kernel cache", OK, str(tmp_path / "deep" / "cache"))
+    assert doctor.check_cache() == Finding("kernel cache", OK, str(tmp_path / "deep" / "cache"))
     monkeypatch.setenv("TRITON_CACHE_DIR", "/proc/cache")
-    assert _doctor.check_cache().status == WARN
+    assert doctor.check_cache().status == WARN
 
 
 def test_subprocesses_that_die_or_hang():
-    assert "signal" in _doctor._run("import os; os.abort()")[1]
-    assert "within" in _doctor._run("import time; time.sleep(60)", timeout=0.5)[1]
-    assert _doctor._run("raise ValueError('this')")[1] == "ValueError: this"
+    assert "signal" in doctor._run("import os; os.abort()")[1]
+    assert "within" in doctor._run("import time; time.sleep(60)", timeout=0.5)[1]
+    assert doctor._run("raise ValueError('this')")[1] == "ValueError: this"
 
 
 def test_render_lists_every_finding_with_its_fix():
-    text = _doctor.render(
+    text = doctor.render(
         {"Installed": [Finding("triton", FAIL, "not installed", "pip install it")]}
     )
     assert "[fail] triton  not installed" in text and "-> pip install it" in text
     assert text.endswith("tritorch cannot run: see [fail] above.")
-    assert _doctor.render({"A": [Finding("x", WARN, "y")]}).endswith("tritorch can run.")
+    assert doctor.render({"A": [Finding("x", WARN, "y")]}).endswith("tritorch can run.")

@@ -168,7 +168,7 @@ def test_late_imports_are_late_for_a_reason():
 
 def test_kept_plans_hang_on_all_files_that_decide():
     """What the fuser imports, and what that does, is in the name of what is kept (Note [Kept])."""
-    from tritorch._following.fusing import kept
+    from tritorch.compilation.fuse import kept
 
     below = {}
     for name, target, late in EDGES:

@@ -145,7 +145,7 @@ def test_no_import_of_torch_is_ever_attempted():
         sys.meta_path.insert(0, Recorder())
         import numpy as np
         import tritorch
-        import tritorch._demo_kernels as kernels
+        import tritorch.cli.demo_kernels as kernels
         from tritorch.utils.benchmark import Timer, do_bench
 
         x = tritorch.cuda.from_numpy(np.arange(100, dtype=np.float32))

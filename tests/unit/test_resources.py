@@ -2,7 +2,7 @@
 
 import struct
 
-from tritorch._triton.resources import resources
+from tritorch.triton.resources import resources
 
 
 def cubin(*attributes):

@@ -12,7 +12,7 @@ import types
 import pytest
 
 import tritorch
-from tritorch import _stub_package
+from tritorch.compat import stub_package
 
 HERE = pathlib.Path(tritorch.__file__).parent
 MAKE_STUBS = pathlib.Path(__file__).parents[2] / "tools" / "make_stubs.py"
@@ -103,7 +103,7 @@ MODULES = """
 
 def public(path):
     """The names of a module that PyTorch's has too, and are there."""
-    from tritorch import _names
+    from tritorch.compat import names as _names
 
     module = importlib.import_module(f"tritorch.{path}".rstrip("."))
     for name in sorted(_names.offered(path)):
@@ -118,7 +118,7 @@ def test_every_public_name_is_public_to_type_checkers():
         name
         for path in ["", *MODULES.split()]
         for name in public(path)
-        if name.rpartition(".")[2] not in _stub_package.exported(path)
+        if name.rpartition(".")[2] not in stub_package.exported(path)
     ]
     assert not hidden
 
@@ -126,7 +126,7 @@ def test_every_public_name_is_public_to_type_checkers():
 @pytest.mark.parametrize("name", ["utils.data", "nn.functional", "nn.utils.rnn", "optim.optimizer"])
 def test_modules_are_public_attributes_of_packages(name):
     above, _, leaf = name.rpartition(".")
-    assert leaf in _stub_package.exported(above)
+    assert leaf in stub_package.exported(above)
 
 
 def members(file, name):
@@ -136,7 +136,7 @@ def members(file, name):
         for node in ast.parse(pathlib.Path(file).read_text()).body
         if isinstance(node, ast.ClassDef) and node.name == name
     )
-    for node in _stub_package._statements(body):
+    for node in stub_package._statements(body):
         if isinstance(node, ast.FunctionDef):
             assert node.name != "__getattr__"
             yield node.name
@@ -159,9 +159,9 @@ def test_tensor_is_typed_whole():
     assert len(public) > 600 and public | special <= typed
 
 
-def test_imports_of_the_stub_package_are_there():
+def test_imports_of_thestub_package_are_there():
     """Each name that a module of torch-stubs imports is one that type checkers find."""
-    texts = _stub_package.modules()
+    texts = stub_package.modules()
     assert {"__init__.pyi", "nn/modules/batchnorm.pyi", "optim/optimizer.pyi"} < texts.keys()
     modules = {file.removesuffix(".pyi").removesuffix("__init__").strip("/") for file in texts}
     for file, text in texts.items():
@@ -172,7 +172,7 @@ def test_imports_of_the_stub_package_are_there():
                 names = {f"{path}.{name}".lstrip(".").replace(".", "/") for name in names}
                 assert names <= modules, file
             else:
-                assert names <= _stub_package.exported(path), file
+                assert names <= stub_package.exported(path), file
 
 
 def test_mypy_sees_what_is_public_and_refuses_what_is_not(tmp_path):

@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.multi_tensor import rescale_
+from tritorch.ops.lists.multi_tensor import rescale_
 
 
 def unscale_and_check_(

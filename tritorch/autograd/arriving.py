@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays import arrays
+from tritorch.arrays.nested import NestedArray
+from tritorch.arrays.sparse import SparseArray
 from tritorch.autograd import grad_mode
-from tritorch.core import arrays, locks, profiling
+from tritorch.core import locks, profiling
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_strides, dense_strides_like
-from tritorch.core.nested import NestedArray
 from tritorch.core.profiling import events
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 
 accumulating = locks.rlock()

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.sparse import SparseArray
 from tritorch.autograd import anomaly, graph, streams as node_streams
 from tritorch.autograd.arriving import (
     UnfitError,
@@ -42,7 +43,6 @@ from tritorch.core.defaults import warn_once
 from tritorch.core.dispatching import watching
 from tritorch.core.profiling import events
 from tritorch.core.scopes import Scope
-from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import run_in_thread
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tritorch import _C
+from tritorch.arrays.batched import BatchedArray
 from tritorch.autograd import passes, saved as saving, streams
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.autograd.graph import check_inplace, forbid_writes, rewrite_history
@@ -25,7 +26,6 @@ from tritorch.autograd.nested import (
 )
 from tritorch.autograd.nodes import FREED, Node, RemovableHandle, gradient_edge
 from tritorch.core import scopes
-from tritorch.core.batched import BatchedArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 

@@ -109,9 +109,7 @@ class enable_grad(_Mode):
 class set_grad_enabled(_ModeWhenMade):
     """Turns recording on or off, as a call or as a context."""
 
-    choices = _GRAD[False], _GRAD[True]
-
-    def changes(self, mode: bool) -> Any:  # of what is no bool, or has its name
+    def changes(self, mode: bool) -> Any:
         if type(mode) is not bool:
             require_bool("set_grad_enabled", "enabled", mode, 1)
         self.mode = mode

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays import arrays
 from tritorch.autograd import nodes
 from tritorch.autograd.edges import GradientEdge, get_gradient_edge
 from tritorch.autograd.multi_hooks import register_multi_grad_hook
@@ -29,7 +30,7 @@ from tritorch.autograd.saved import (
     save_on_cpu,
     saved_tensors_hooks,
 )
-from tritorch.core import arrays, scopes
+from tritorch.core import scopes
 from tritorch.core.dispatching import kept_copy
 from tritorch.core.tensor import Tensor
 

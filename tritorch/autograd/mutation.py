@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from tritorch.arrays import arrays
 from tritorch.autograd.saved import saved_tensors_hooks
-from tritorch.core import arrays, scopes
+from tritorch.core import scopes
 from tritorch.core.scopes import Giving, scoped
 from tritorch.core.tensor import Tensor
 

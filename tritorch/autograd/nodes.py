@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tritorch import _C
-from tritorch.core import arrays
+from tritorch.arrays import arrays
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
 from tritorch.core.tensor import Tensor

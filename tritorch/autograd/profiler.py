@@ -10,9 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from tritorch.autograd._kineto import ProfilerResult
-from tritorch.autograd._recordings import Options, Recorder, Recording
-from tritorch.autograd._traces import write_trace
 from tritorch.autograd.profiler_util import (
     EventList,
     FunctionEvent,
@@ -22,6 +19,9 @@ from tritorch.autograd.profiler_util import (
 from tritorch.core import profiling
 from tritorch.core.profiling import ActiveProfilerType, ProfilerActivity, events
 from tritorch.core.scopes import Scope
+from tritorch.profiler.recorded.kineto import ProfilerResult
+from tritorch.profiler.recorded.recordings import Options, Recorder, Recording
+from tritorch.profiler.recorded.traces import write_trace
 
 __all__ = [
     "EnforceUnique", "EventList", "FunctionEvent", "KinetoStepTracker", "MemRecordsAcc", "emit_itt",
@@ -277,7 +277,7 @@ class emit_nvtx(_Emitting):
     what = "NVTX"
 
     def _ranges(self) -> tuple[Callable[[str], Any], Callable[[], Any]]:
-        from tritorch.core import nvtx
+        from tritorch.profiler.marks import nvtx
 
         nvtx.require()
         return nvtx.push, nvtx.pop
@@ -289,7 +289,7 @@ class emit_itt(_Emitting):
     what = "ITT"
 
     def _ranges(self) -> tuple[Callable[[str], Any], Callable[[], Any]]:
-        from tritorch.core import itt
+        from tritorch.profiler.marks import itt
 
         return itt.push, itt.pop
 

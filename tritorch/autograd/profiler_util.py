@@ -8,15 +8,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tritorch.autograd._tables import (
+from tritorch.core.deprecation import deprecated
+from tritorch.core.profiling import DeviceType
+from tritorch.profiler.recorded.tables import (
     _build_table,
     _format_memory as _format_memory,
     _format_time,
     _format_time_share as _format_time_share,
     _of_device,
 )
-from tritorch.core.deprecation import deprecated
-from tritorch.core.profiling import DeviceType
 
 __all__ = [
     "EventList", "EventMetadata", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAvg",

@@ -13,7 +13,7 @@ from tritorch.core import precision
 from tritorch.core.deprecation import deprecated
 from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
-from tritorch.ops import attention
+from tritorch.ops.nn import attention
 
 __all__ = [
     "SDPAParams",

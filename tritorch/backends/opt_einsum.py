@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tritorch.backends import _flags
-from tritorch.ops.einsum import paths
+from tritorch.ops.linalg.einsum import paths
 
 if TYPE_CHECKING:  # what is made at run time
     from tritorch.backends.opt_einsum_made import *  # noqa: F403

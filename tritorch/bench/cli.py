@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tritorch import _commands
 from tritorch.bench import compare, contestants, declare, report as text
 from tritorch.bench.run import Options, run_all, serve
+from tritorch.cli import commands
 
 WHOLE_RUN = 515.0  # seconds on a GPU, with all families
 QUICK = 0.2  # of the time
@@ -25,7 +25,7 @@ FEW = 3  # benchmarks whose kernels are compiled as they come
 
 def parser() -> argparse.ArgumentParser:
     """Of the arguments."""
-    made = _commands.Parser(
+    made = commands.Parser(
         prog="python -m tritorch bench",
         description="Measures tritorch beside the peers that are installed, in one run: on the GPU "
         "if there is one, else on the CPU, where the kernels are compiled and described too.",
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = made.parse_args(argv)
     try:
         _look(options)
-    except _commands.Refused as error:
+    except commands.Refused as error:
         made.error(str(error))
     if options.compare:
         return compare.main(*options.compare)
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = {
             name for each in declare.all_benchmarks(scale) for name in (each.name, each.family)
         }
-        near = _commands.suggestion(named, known) or "; --list shows what there is"
+        near = commands.suggestion(named, known) or "; --list shows what there is"
         print(f"{made.prog}: no benchmark is named {named}{near}", file=sys.stderr)
         return 2
     if options.list:
@@ -114,21 +114,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _look(options: argparse.Namespace) -> None:
     """Refuses files that are not there or are no results, devices and targets that are not."""
     for path in (*(options.compare or ()), *filter(None, (options.source,))):
-        _commands.readable(path)
+        commands.readable(path)
         try:
             compare.read(path)
         except ValueError:
-            raise _commands.Refused(f"{path} has no results of bench --json") from None
+            raise commands.Refused(f"{path} has no results of bench --json") from None
     for path in filter(None, (options.roofline, options.goals)):
-        _commands.folder(path)
+        commands.folder(path)
     if options.json and options.json.parent.is_dir():
-        _commands.writable(options.json)
+        commands.writable(options.json)
     if options.targets != "none" and not all(t.isdecimal() for t in options.targets.split(",")):
-        raise _commands.Refused(f"--targets {options.targets}: give numbers as 80,90, or none")
+        raise commands.Refused(f"--targets {options.targets}: give numbers as 80,90, or none")
     unknown = [name for name in (options.peers or "").split(",") if name not in _PEERS]
     if unknown:
-        near = _commands.suggestion(unknown[0], _PEERS)
-        raise _commands.Refused(f"--peers: there is no peer {unknown[0]}{near}")
+        near = commands.suggestion(unknown[0], _PEERS)
+        raise commands.Refused(f"--peers: there is no peer {unknown[0]}{near}")
 
 
 def _peers(options: argparse.Namespace, device: str, simulated: bool) -> list[str]:

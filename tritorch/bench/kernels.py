@@ -1,7 +1,7 @@
 """What the kernels behind the benchmarks take of a GPU, compiled where there is none.
 
 For each target a process of its own calls every benchmark once, at its size for a GPU; see
-Note [Tracing launches] in _triton/trace.py.
+Note [Tracing launches] in triton/trace.py.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tritorch._triton.trace import DISCARDING, Work, on_all_processors, pretend, traced
 from tritorch.bench import supply
 from tritorch.bench.declare import Benchmark, Kit
+from tritorch.triton.trace import DISCARDING, Work, on_all_processors, pretend, traced
 
 SECONDS = 180.0  # for compiling, unless said
 
@@ -54,7 +54,7 @@ def launches(benchmarks: Sequence[Benchmark]) -> tuple[list[Launch], dict[str, s
 
 def compile_for(work: Work, target: int) -> dict[str, Any]:
     """Registers, stack, spilled bytes, shared memory and instructions on one target."""
-    from tritorch._triton.resources import instructions, resources, spilled_bytes
+    from tritorch.triton.resources import instructions, resources, spilled_bytes
 
     compiled = work.compile(target)
     taken = resources(compiled.asm["cubin"])

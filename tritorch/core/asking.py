@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core import arrays, dispatching
-from tritorch.core.meta import MetaArray
+from tritorch.arrays import arrays
+from tritorch.arrays.meta import MetaArray
+from tritorch.core import dispatching
 from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
 

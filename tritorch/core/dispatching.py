@@ -13,7 +13,7 @@ import threading
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import arrays
+from tritorch.arrays import arrays
 from tritorch.core.scopes import Scope
 from tritorch.core.thread_state import carried
 

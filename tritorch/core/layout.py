@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from tritorch import _C
+from tritorch.arrays.strides import contiguous_strides, copy_strides
+from tritorch.arrays.symbolic import SymInt
 from tritorch.core.naming import qualified
-from tritorch.core.strides import contiguous_strides, copy_strides
-from tritorch.core.symbolic import SymInt
 
 
 class layout:

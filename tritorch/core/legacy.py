@@ -7,7 +7,8 @@ import warnings
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import arrays, defaults, dtype as dtypes
+from tritorch.arrays import arrays
+from tritorch.core import defaults, dtype as dtypes
 from tritorch.core.device import device as Device
 from tritorch.core.layout import layout, sparse_coo, strided
 from tritorch.core.naming import qualified

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.arrays.arrays import as_numbers
+from tritorch.arrays.meta import MetaArray, is_fake
+from tritorch.arrays.sparse import BY_ROW
 from tritorch.core import defaults, dtype as dtypes, scopes
-from tritorch.core.arrays import as_numbers
 from tritorch.core.dtype import FROM_ML_DTYPES
 from tritorch.core.layout import strided
-from tritorch.core.meta import MetaArray, is_fake
-from tritorch.core.sparse import BY_ROW
 from tritorch.core.tensor import Tensor
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.symbolic import SymFloat, SymInt
 from tritorch.core import defaults, dtype as d
 from tritorch.core.dtype import dtype
-from tritorch.core.symbolic import SymFloat, SymInt
 
 _BAREBONES = (d.uint16, d.uint32, d.uint64)
 _FLOAT8 = frozenset(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays
+from tritorch.arrays import arrays
 from tritorch.core.dtype import uint8
 
 _NOWHERE = 1 << 56  # above all addresses of GPUs

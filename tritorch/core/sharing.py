@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core import arrays
+from tritorch.arrays import arrays
 from tritorch.core.dtype import uint8
 from tritorch.core.resizing import tensors_within
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tritorch import _C
+from tritorch.arrays.symbolic import as_size
 from tritorch.core.naming import qualified
-from tritorch.core.symbolic import as_size
 
 
 def _as_sizes(sizes: Iterable[Any] = ()) -> tuple[Any, ...]:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, resizing
+from tritorch.arrays import arrays
+from tritorch.core import resizing
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import (
     STORED,

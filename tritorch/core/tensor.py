@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, asking, defaults, dispatching, layout as layouts, scopes
+from tritorch.arrays import arrays
+from tritorch.arrays.meta import MetaArray, is_fake, mode_of
+from tritorch.arrays.nested import NestedArray
+from tritorch.arrays.sparse import SHOWN, SparseArray
+from tritorch.core import asking, defaults, dispatching, layout as layouts, scopes
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
 from tritorch.core.memory_kinds import DLDeviceType
-from tritorch.core.meta import MetaArray, is_fake, mode_of
-from tritorch.core.nested import NestedArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
-from tritorch.core.sparse import SHOWN, SparseArray
 
 if TYPE_CHECKING:
     from tritorch.core.storage import UntypedStorage
@@ -64,7 +65,7 @@ seen_by_numpy = [0]
 class Tensor(_C.TensorBase):
     """A multi-dimensional array of one dtype, on one device, that gradients flow through."""
 
-    # Attached by ops/factory.py, as operators are.
+    # Attached by ops/shape/factory.py, as operators are.
     _construct: Callable[..., Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:

@@ -15,7 +15,7 @@ from tritorch.core.layout import layout as _layout
 from tritorch.core.layout import memory_format as _memory_format
 from tritorch.core.generator import Generator as _Generator
 from tritorch.core.size import Size as _Size
-from tritorch.core.symbolic import SymInt as _SymInt
+from tritorch.arrays.symbolic import SymInt as _SymInt
 _Number = _b.int | _b.float | _b.complex | _b.bool
 _Int = _b.int | _SymInt
 _Dtype = _dtype | _b.type[_b.float] | _b.type[_b.int] | _b.type[_b.complex]

@@ -8,8 +8,8 @@ from typing import Any
 
 from tritorch.core.device import cuda_index, device as Device
 from tritorch.cuda.streams import stream as on_stream
-from tritorch.ops.joining import cat
-from tritorch.ops.parts import split
+from tritorch.ops.shape.joining import cat
+from tritorch.ops.shape.parts import split
 
 __all__ = [
     "broadcast",

@@ -13,9 +13,9 @@ class _Graphed:
     """One callable: its inputs, its outputs and their gradients, at fixed addresses."""
 
     def __init__(self, function: Any, sample: tuple[Any, ...], unused: bool) -> None:
-        from tritorch._trees.walk import tree_flatten
         from tritorch.core.tensor import Tensor
         from tritorch.nn.modules.module import Module
+        from tritorch.trees.walk import tree_flatten
 
         self.function, self.sample, self.unused = function, sample, unused
         leaves, _ = tree_flatten(sample)
@@ -48,14 +48,14 @@ class _Graphed:
 
     def warm_up(self) -> None:
         """One pass in both directions, not captured: kernels are compiled, memory is found."""
-        from tritorch._trees.walk import tree_flatten
+        from tritorch.trees.walk import tree_flatten
 
         outputs, _ = tree_flatten(self.function(*self.sample))
         self._gradients(outputs, _like(outputs))
 
     def capture_forward(self, pool: Any) -> None:
         """Records the forward pass."""
-        from tritorch._trees.walk import tree_flatten
+        from tritorch.trees.walk import tree_flatten
 
         with graph(self.forward, pool=pool):
             result = self.function(*self.sample)
@@ -75,9 +75,9 @@ class _Graphed:
 
     def callable(self) -> Callable[..., Any]:
         """The function that replays."""
-        from tritorch._trees.walk import tree_flatten, tree_unflatten
         from tritorch.autograd import Function
         from tritorch.autograd.function import once_differentiable
+        from tritorch.trees.walk import tree_flatten, tree_unflatten
 
         own = self
 

@@ -17,7 +17,7 @@ from tritorch.cuda.runtime import collect_loans
 
 def empty_cache() -> None:
     """Gives cached memory that nothing uses back to the driver."""
-    tables = sys.modules.get("tritorch.gpu.multi_tensor")
+    tables = sys.modules.get("tritorch.gpu.lists.multi_tensor")
     if tables is not None:
         tables.forget()
     if _C.driver_loaded():

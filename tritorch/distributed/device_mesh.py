@@ -17,8 +17,8 @@ from tritorch.distributed.world import (
     is_initialized,
     new_group,
 )
-from tritorch.ops.factory import tensor as make_tensor
-from tritorch.ops.ranges import arange
+from tritorch.ops.shape.factory import tensor as make_tensor
+from tritorch.ops.shape.ranges import arange
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 

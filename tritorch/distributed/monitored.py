@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from tritorch.core.dtype import uint8
-from tritorch.ops.factory import zeros
+from tritorch.ops.shape.factory import zeros
 
 _TAG = 2**62  # beside the tags of programs
 

@@ -29,7 +29,7 @@ from tritorch.distributed.groups import (
     get_global_rank,
 )
 from tritorch.distributed.messages import recv, send
-from tritorch.ops.factory import empty, frombuffer, tensor
+from tritorch.ops.shape.factory import empty, frombuffer, tensor
 from tritorch.serialization import load, save
 
 _pickler = pickle.Pickler

@@ -35,7 +35,7 @@ from tritorch.distributed.reduce_op import (
 from tritorch.distributed.sparse_sums import all_reduce_sparse
 from tritorch.distributed.stores import Store
 from tritorch.distributed.work import Work, WorkList
-from tritorch.ops.memory import view_as_real
+from tritorch.ops.shape.memory import view_as_real
 
 __all__ = ["ProcessGroup"]
 
@@ -99,7 +99,7 @@ def _at_once(what: str) -> Any:
     collectives among that, and the other members do not know which calls wait here."""
     if _C.current_region() is None:
         return _PLAIN
-    from tritorch._following.regions import at_once
+    from tritorch.compilation.follow.regions import at_once
 
     return at_once(what)
 

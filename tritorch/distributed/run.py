@@ -14,7 +14,8 @@ from argparse import REMAINDER, ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
-from tritorch import _commands, cuda
+from tritorch import cuda
+from tritorch.cli import commands
 from tritorch.distributed import schedulers
 from tritorch.distributed.argparse_util import check_env as check_env, env as env
 from tritorch.distributed.elastic.logs import DefaultLogsSpecs as DefaultLogsSpecs, Std as Std
@@ -37,7 +38,7 @@ def _words(text: str) -> list[str]:
 
 def get_args_parser() -> ArgumentParser:
     """Torchrun's options."""
-    parser = _commands.Parser(
+    parser = commands.Parser(
         prog="torchrun", description="Starts a program in all processes of a job."
     )
     add = parser.add_argument
@@ -311,7 +312,7 @@ def main(args: Any = None) -> int:
     options = parse_args(args)
     try:
         _look(options)
-    except (_commands.Refused, ValueError, RuntimeError, AssertionError) as error:
+    except (commands.Refused, ValueError, RuntimeError, AssertionError) as error:
         print(f"torchrun: {error}", file=sys.stderr)
         return 2
     return run_command(run, options)
@@ -321,9 +322,9 @@ def _look(args: Any) -> None:
     """Refuses a program that is not there, and options that no job can have."""
     if args.no_python:
         if shutil.which(args.training_script) is None:
-            raise _commands.Refused(f"no such program: {args.training_script}")
+            raise commands.Refused(f"no such program: {args.training_script}")
     else:
-        _commands.program([*(["-m"] if args.module else []), args.training_script])
+        commands.program([*(["-m"] if args.module else []), args.training_script])
     config_from_args(args)
 
 

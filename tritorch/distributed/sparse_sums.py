@@ -10,9 +10,9 @@ from typing import Any
 from tritorch.autograd import no_grad
 from tritorch.distributed.reduce_op import AllgatherOptions, RedOpType, as_type
 from tritorch.distributed.work import DoneWork
-from tritorch.ops.factory import empty, tensor
 from tritorch.ops.interpret.sparse.build import sparse_coo_tensor
-from tritorch.ops.joining import cat
+from tritorch.ops.shape.factory import empty, tensor
+from tritorch.ops.shape.joining import cat
 
 __all__ = ["all_reduce_sparse"]
 

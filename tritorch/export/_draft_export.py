@@ -7,7 +7,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from tritorch._dynamo.exc import UserError
+from tritorch.compat.torch_private._dynamo.exc import UserError
 from tritorch.export.dynamic_shapes import Dim, _DerivedDim, _DimHint, _DimHintType
 from tritorch.nn.modules.module import Module
 from tritorch.utils._pytree import tree_map

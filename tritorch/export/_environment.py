@@ -14,8 +14,8 @@ import math
 import operator
 from typing import Any
 
-from tritorch._dynamo.exc import UserError, UserErrorType
-from tritorch.core.symbolic import Composite, Symbol, SymBool, SymInt, symbol_of
+from tritorch.arrays.symbolic import Composite, Symbol, SymBool, SymInt, symbol_of
+from tritorch.compat.torch_private._dynamo.exc import UserError, UserErrorType
 from tritorch.export.dynamic_shapes import Dim, _DerivedDim, _DimHint, _DimHintType
 from tritorch.fx.experimental.symbolic_shapes import ShapeEnv
 

@@ -15,8 +15,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tritorch._subclasses.fake_tensor import FakeTensorMode
-from tritorch.core.meta import mode_of
+from tritorch.arrays.meta import mode_of
+from tritorch.compat.torch_private._subclasses.fake_tensor import FakeTensorMode
 from tritorch.core.tensor import Tensor
 from tritorch.export import _inverse
 from tritorch.export._signatures import is_mark, put_marks, renamed

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tritorch.arrays.symbolic import SymInt
 from tritorch.core.size import Size
-from tritorch.core.symbolic import SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.export._unlift import evaluated, solve
 from tritorch.utils._pytree import keystr

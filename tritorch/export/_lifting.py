@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from tritorch._subclasses.fake_tensor import as_it_is
+from tritorch.compat.torch_private._subclasses.fake_tensor import as_it_is
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import Module
 from tritorch.utils._pytree import SequenceKey, tree_flatten_with_path

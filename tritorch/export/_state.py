@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tritorch._subclasses.fake_tensor import as_it_is, maybe_get_fake_mode
+from tritorch.compat.torch_private._subclasses.fake_tensor import as_it_is, maybe_get_fake_mode
 from tritorch.core.scopes import Scope, scoped
 from tritorch.utils._pytree import tree_map
 

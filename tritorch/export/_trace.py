@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from tritorch._subclasses.fake_tensor import FakeTensorMode, as_it_is
+from tritorch.arrays.symbolic import SymInt
 from tritorch.autograd.grad_mode import no_grad
-from tritorch.core.symbolic import SymInt
+from tritorch.compat.torch_private._subclasses.fake_tensor import FakeTensorMode, as_it_is
 from tritorch.core.tensor import Tensor
 from tritorch.export import _lifting
 from tritorch.export._environment import Decision, ExportEnv, Plan, Range

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import tritorch
-from tritorch._subclasses.fake_tensor import FakeTensorMode, is_fake_array
-from tritorch.core.batched import BatchedArray
+from tritorch.arrays.batched import BatchedArray
+from tritorch.arrays.symbolic import SymBool
+from tritorch.compat.torch_private._subclasses.fake_tensor import FakeTensorMode, is_fake_array
 from tritorch.core.scopes import Scope, scoped, set_back, sets
-from tritorch.core.symbolic import SymBool
 from tritorch.core.tensor import Tensor
 from tritorch.export._calls import as_call, of_numbers
 from tritorch.export._environment import ExportEnv

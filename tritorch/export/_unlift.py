@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tritorch.core.symbolic import SymBool, SymInt, symbol_of
+from tritorch.arrays.symbolic import SymBool, SymInt, symbol_of
 from tritorch.core.tensor import Tensor
 from tritorch.export._environment import Decision, linear_terms
 from tritorch.export.graph_signature import ConstantArgument, InputKind, OutputKind

@@ -7,8 +7,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-from tritorch._dynamo.exc import UserError, UserErrorType
-from tritorch.core.symbolic import SymInt, symbol_of
+from tritorch.arrays.symbolic import SymInt, symbol_of
+from tritorch.compat.torch_private._dynamo.exc import UserError, UserErrorType
 from tritorch.export._environment import Decision, Plan, Root, bounds, linear_terms
 from tritorch.export.dynamic_shapes import Dim
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from tritorch._dynamo.exc import UserError, UserErrorType
+from tritorch.compat.torch_private._dynamo.exc import UserError, UserErrorType
 from tritorch.core.tensor import Tensor
 from tritorch.utils._pytree import (
     SUPPORTED_NODES,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from tritorch.core.symbolic import SymBool, SymFloat, SymInt
+from tritorch.arrays.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 
 __all__ = [

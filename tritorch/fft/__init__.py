@@ -2,6 +2,6 @@
 
 from tritorch.core.gates import publish
 from tritorch.core.tensor import Tensor
-from tritorch.ops.fft import FFT
+from tritorch.ops.fft.fft import FFT
 
 globals().update(publish(FFT, __name__))

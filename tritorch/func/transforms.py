@@ -9,8 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C, autograd
-from tritorch._trees.spec import TreeSpec, treespec_leaf
-from tritorch._trees.walk import tree_flatten, tree_map, tree_unflatten
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.core.published import PUBLIC
 from tritorch.core.scopes import Scope, recorded
@@ -18,6 +16,8 @@ from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 from tritorch.func.vmap import vmap
 from tritorch.ops.interpret.vmap import batched_everywhere
+from tritorch.trees.spec import TreeSpec, treespec_leaf
+from tritorch.trees.walk import tree_flatten, tree_map, tree_unflatten
 
 
 def _fresh(x: Any) -> Any:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import _C
-from tritorch._trees.spec import TreeSpec
-from tritorch._trees.walk import _broadcast_to_and_flatten, tree_flatten, tree_map_
-from tritorch.core.batched import BatchedArray
+from tritorch.arrays.batched import BatchedArray
 from tritorch.core.generator import Generator, cuda_generator, default_generator
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret import vmap as batches
+from tritorch.trees.spec import TreeSpec
+from tritorch.trees.walk import _broadcast_to_and_flatten, tree_flatten, tree_map_
 
 _levels = itertools.count(1)  # inner vmaps have greater levels
 

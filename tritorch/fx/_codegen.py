@@ -17,9 +17,9 @@ import typing
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tritorch.arrays.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core import naming
 from tritorch.core.scopes import Scope, scoped
-from tritorch.core.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.fx import _pytree as fx_pytree
 from tritorch.fx._compatibility import compatibility

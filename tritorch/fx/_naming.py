@@ -13,7 +13,8 @@ import sys
 import types
 from typing import Any
 
-from tritorch import _C, _names
+from tritorch import _C
+from tritorch.compat import names
 from tritorch.core import gates, naming
 from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket
 
@@ -74,7 +75,7 @@ def pytorch_name(thing: Any) -> str:
     keys.  The name of anything else."""
     found = qualified_name(thing)
     path, _, name = found.rpartition(".")
-    file = _names.defined_in("nn.modules.").get(name) if path.startswith("torch.nn.") else None
+    file = names.defined_in("nn.modules.").get(name) if path.startswith("torch.nn.") else None
     return found if file is None or not isinstance(thing, type) else f"torch.{file}.{name}"
 
 

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from tritorch import _C
+from tritorch.compat.settings import _assert
 from tritorch.core import scopes
 from tritorch.core.naming import torch_name
 from tritorch.core.scopes import scoped, set_back, sets, unchanged
-from tritorch.core.settings import _assert
 from tritorch.core.tensor import Tensor
 from tritorch.fx._compatibility import compatibility
 from tritorch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module

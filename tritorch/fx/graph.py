@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tritorch.core.scopes import Scope, ScopeWhenMade, set_back
-from tritorch.core.symbolic import SymBool, SymFloat, SymInt
+from tritorch.arrays.symbolic import SymBool, SymFloat, SymInt
+from tritorch.core.scopes import ScopeWhenMade
 from tritorch.fx._codegen import (
     CodeGen,
     PythonCode,
@@ -322,7 +323,14 @@ class Graph:
         before = codegen._body_transformer
         codegen._body_transformer = make_transformer(before)
 
-        return Scope(set_back(setattr, codegen, "_body_transformer", before))
+        @contextlib.contextmanager
+        def undo() -> Iterator[None]:
+            try:
+                yield
+            finally:
+                codegen._body_transformer = before
+
+        return undo()
 
     @compatibility(is_backward_compatible=False)
     def process_inputs(self, *args: Any) -> Any:

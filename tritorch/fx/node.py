@@ -9,11 +9,11 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
+from tritorch.arrays.symbolic import SymBool, SymFloat, SymInt
+from tritorch.compat.settings import _assert
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
 from tritorch.core.layout import layout, memory_format
-from tritorch.core.settings import _assert
-from tritorch.core.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.fx._compatibility import compatibility
 from tritorch.fx._naming import qualified_name

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch._triton.kernel import kernel
-from tritorch.core.arrays import pairs
+from tritorch.arrays.arrays import pairs
 from tritorch.core.device import cuda_index, device
 from tritorch.core.dtype import (
     bool_,
@@ -29,6 +28,7 @@ from tritorch.core.dtype import (
     uint8,
 )
 from tritorch.gpu import errors
+from tritorch.triton.kernel import kernel
 
 _BITS = {1: uint8, 2: int16, 4: int32, 8: int64}
 _INT32_MAX = 2**31 - 1
@@ -185,7 +185,7 @@ def _convert_complex(to: _C.Array, source: _C.Array) -> None:
     """Between complex and other dtypes: part by part."""
     if not to.dtype.is_complex:
         if to.dtype is bool_:  # whether either part is not 0
-            from tritorch.gpu import pointwise
+            from tritorch.gpu.pointwise import pointwise
 
             pointwise.call("logical_or", (source, 0.0), source.dtype, bool_, to)
         else:

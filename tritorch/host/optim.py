@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.host import blas, threads
-from tritorch.host.program import NAMES, Program, compiled
+from tritorch.host import threads
+from tritorch.host.chains.program import NAMES, Program, compiled
+from tritorch.host.linalg import blas
 from tritorch.kernels.optim_rules import Variant, whole
 
 Array = np.ndarray[Any, Any]

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.host import blas
-from tritorch.host.steps import Traced
+from tritorch.host.chains.steps import Traced
+from tritorch.host.linalg import blas
 
 Array = np.ndarray[Any, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tritorch._awaits import _Await
+from tritorch.compat.torch_private._awaits import _Await
 
 W = TypeVar("W")
 

@@ -14,13 +14,13 @@ from tritorch.core.layout import layout as _layout
 from tritorch.core.layout import memory_format as _memory_format
 from tritorch.core.generator import Generator as _Generator
 from tritorch.core.size import Size as _Size
-from tritorch.core.symbolic import SymInt as _SymInt
+from tritorch.arrays.symbolic import SymInt as _SymInt
 from tritorch.core.tensor_methods import _Device as _Device, _Dtype as _Dtype, _Int as _Int, _Number as _Number, _Index as _Index
 from tritorch import return_types as _return_types
 
 
 
-from tritorch.host.linalg import LinAlgError as LinAlgError
+from tritorch.host.linalg.linalg import LinAlgError as LinAlgError
 def cholesky(input: _Tensor, *, upper: _b.bool = False, out: _Tensor | None = None) -> _Tensor: ...
 def cholesky_ex(input: _Tensor, *, upper: _b.bool = False, check_errors: _b.bool = False, out: _Sequence[_Tensor] | None = None) -> _return_types.linalg_cholesky_ex: ...
 def cond(input: _Tensor, p: _Number | None | _b.str = None, *, out: _Tensor | None = None) -> _Tensor: ...

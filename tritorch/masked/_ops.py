@@ -10,7 +10,7 @@ from tritorch.core.info import iinfo
 from tritorch.core.promotion import category
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.reduction import vector_norm
+from tritorch.ops.reduce.reduction import vector_norm
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # tritorch.masked.<name>
 Dims = int | Sequence[int] | None

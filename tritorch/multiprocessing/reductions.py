@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core import arrays, lending, sharing
+from tritorch.arrays import arrays
+from tritorch.core import lending, sharing
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.core.typed_storage import TypedStorage

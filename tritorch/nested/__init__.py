@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys as _sys
 from typing import Any
 
+from tritorch.arrays.nested import Ragged as _Ragged
 from tritorch.autograd.grad_mode import no_grad as _no_grad
 from tritorch.core import layout as _layouts
-from tritorch.core.nested import Ragged as _Ragged
 from tritorch.core.published import PUBLIC as _PUBLIC
 from tritorch.core.tensor import Tensor as Tensor
 from tritorch.nested._internal import nested_tensor as _jagged

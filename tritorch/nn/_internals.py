@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.arrays.symbolic import SymInt
 from tritorch.core.dtype import bool_, dtype as DType
 from tritorch.core.published import PUBLIC
-from tritorch.core.symbolic import SymInt
 from tritorch.core.tensor import Tensor
-from tritorch.ops.activation import _get_softmax_dim as _get_softmax_dim
-from tritorch.ops.embedding import embedding_renorm_
-from tritorch.ops.folding import (
+from tritorch.ops.index.embedding import embedding_renorm_
+from tritorch.ops.linalg.linear import linear
+from tritorch.ops.nn.folding import (
     _check_unpool_output_size as _check_unpool_output_size,
     _unpool_output_size as _unpool_output_size,
 )
-from tritorch.ops.linear import linear
-from tritorch.ops.multihead import _mha_shape_check as _mha_shape_check
+from tritorch.ops.nn.multihead import _mha_shape_check as _mha_shape_check
+from tritorch.ops.pointwise.activation import _get_softmax_dim as _get_softmax_dim
 
 
 def _verify_batch_size(size: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ from tritorch.core.layout import layout as _layout
 from tritorch.core.layout import memory_format as _memory_format
 from tritorch.core.generator import Generator as _Generator
 from tritorch.core.size import Size as _Size
-from tritorch.core.symbolic import SymInt as _SymInt
+from tritorch.arrays.symbolic import SymInt as _SymInt
 from tritorch.core.tensor_methods import _Device as _Device, _Dtype as _Dtype, _Int as _Int, _Number as _Number, _Index as _Index
 from tritorch import return_types as _return_types
 
@@ -26,20 +26,20 @@ BroadcastingList3: _BroadcastingListCls
 FUNCTIONAL: _Any
 GRID_SAMPLE_INTERPOLATION_MODES: _Any
 GRID_SAMPLE_PADDING_MODES: _Any
-from tritorch.ops.scaled import ScalingType as ScalingType
-from tritorch.ops.scaled import SwizzleType as SwizzleType
+from tritorch.ops.linalg.scaled import ScalingType as ScalingType
+from tritorch.ops.linalg.scaled import SwizzleType as SwizzleType
 from tritorch.core.tensor import Tensor as Tensor
 def _adaptive_max_pool1d(*args: _Any, **kwargs: _Any) -> _Tensor: ...
 def _adaptive_max_pool2d(*args: _Any, **kwargs: _Any) -> _Tensor: ...
 def _adaptive_max_pool3d(*args: _Any, **kwargs: _Any) -> _Tensor: ...
 from tritorch.nn._internals import _canonical_mask as _canonical_mask
 from tritorch.nn._internals import _check_key_padding_mask as _check_key_padding_mask
-from tritorch.ops.folding import _check_unpool_output_size as _check_unpool_output_size
+from tritorch.ops.nn.folding import _check_unpool_output_size as _check_unpool_output_size
 from tritorch.nn._internals import _enum_list_as_int_list as _enum_list_as_int_list
 from tritorch.nn._internals import _expand_single_value as _expand_single_value
 def _fractional_max_pool2d(*args: _Any, **kwargs: _Any) -> _Tensor: ...
 def _fractional_max_pool3d(*args: _Any, **kwargs: _Any) -> _Tensor: ...
-from tritorch.ops.activation import _get_softmax_dim as _get_softmax_dim
+from tritorch.ops.pointwise.activation import _get_softmax_dim as _get_softmax_dim
 from tritorch.nn._internals import _in_projection as _in_projection
 from tritorch.nn._internals import _in_projection_packed as _in_projection_packed
 from tritorch.nn._internals import _is_integer as _is_integer
@@ -47,10 +47,10 @@ from tritorch.nn._internals import _list_or_empty as _list_or_empty
 def _max_pool1d(*args: _Any, **kwargs: _Any) -> _Tensor: ...
 def _max_pool2d(*args: _Any, **kwargs: _Any) -> _Tensor: ...
 def _max_pool3d(*args: _Any, **kwargs: _Any) -> _Tensor: ...
-from tritorch.ops.multihead import _mha_shape_check as _mha_shape_check
+from tritorch.ops.nn.multihead import _mha_shape_check as _mha_shape_check
 from tritorch.nn._internals import _no_grad_embedding_renorm_ as _no_grad_embedding_renorm_
 from tritorch.nn._internals import _none_or_dtype as _none_or_dtype
-from tritorch.ops.folding import _unpool_output_size as _unpool_output_size
+from tritorch.ops.nn.folding import _unpool_output_size as _unpool_output_size
 from tritorch.nn._internals import _verify_batch_size as _verify_batch_size
 from tritorch.nn._internals import _verify_spatial_size as _verify_spatial_size
 def adaptive_avg_pool1d(input: _Tensor, output_size: _Int | _Sequence[_Int]) -> _Tensor: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from tritorch import _C
-from tritorch.core.meta import is_fake
+from tritorch.arrays.meta import is_fake
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, make_subclass
 

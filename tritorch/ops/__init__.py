@@ -2,74 +2,59 @@
 
 from typing import Any
 
+from tritorch.compat.legacy_operators import aten, compat, former, nested, vendors
 from tritorch.core import arguments, profiling
 from tritorch.core.published import INTERNAL, PUBLIC
-from tritorch.ops import (
-    activation,
-    arithmetic,
+from tritorch.ops import collectives, linalg
+from tritorch.ops.fft import fft, stft, windows
+from tritorch.ops.index import embedding, gather, indexing, selecting, sorting
+from tritorch.ops.interpret import sparse
+from tritorch.ops.linalg import (
+    byte_products,
+    distance,
+    grouped,
+    linear,
+    matmul,
+    packed_linear,
+    scaled,
+    vectors,
+)
+from tritorch.ops.lists import foreach
+from tritorch.ops.loss import ctc, linear_cross_entropy, loss
+from tritorch.ops.nn import (
     attention,
     batch_statistics,
-    byte_products,
-    collectives,
-    comparison,
     conv,
     conv_norm,
-    copies,
-    copying,
-    ctc,
-    differences,
-    distance,
     dropout,
-    embedding,
-    factory,
     fake_quantize,
-    fft,
     folding,
-    foreach,
     fractional_pool,
-    gather,
     grid,
-    grouped,
-    indexing,
-    joining,
-    linalg,
-    linear,
-    linear_cross_entropy,
-    loss,
-    matmul,
-    memory,
     multihead,
     norm,
-    packed_linear,
-    padding,
-    parts,
-    pointwise,
     pooling,
     quantize,
-    random,
-    ranges,
     recurrent,
-    reduction,
     resample,
-    sampling,
-    scaled,
-    scan,
-    segments,
-    selecting,
-    shape,
-    softmax,
-    sorting,
-    special,
-    statistics,
-    stft,
     upsample,
-    vectors,
-    views,
-    windows,
 )
-from tritorch.ops.interpret import sparse
-from tritorch.ops.legacy import aten, compat, former, nested, vendors
+from tritorch.ops.pointwise import activation, arithmetic, comparison, pointwise, special
+from tritorch.ops.random import random, sampling
 from tritorch.ops.record.operator import OPERATORS
+from tritorch.ops.reduce import differences, reduction, scan, segments, softmax, statistics
+from tritorch.ops.shape import (
+    copies,
+    copying,
+    factory,
+    joining,
+    memory,
+    padding,
+    parts,
+    ranges,
+    shape,
+    views,
+)
 
 compat.publish()
 foreach.publish()

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tritorch.core import arrays
-from tritorch.core.meta import MetaArray, meta_of
+from tritorch.arrays import arrays
+from tritorch.arrays.meta import MetaArray, meta_of
 from tritorch.core.published import INTERNAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator

@@ -1,7 +1,7 @@
 """Optimizers that treat each element by itself: a subclass names its formula and its state.
 
 The formulas are in kernels/optim_rules.py.  A group's parameters are updated together, by
-host/optim.py or gpu/optim.py; gradients through a step (`differentiable`) come from the same
+host/optim.py or gpu/lists/optim.py; gradients through a step (`differentiable`) come from the same
 formula on tensors.
 
 # Note [Numbers or tensors]
@@ -21,17 +21,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.arrays import CPU, cuda_device
+from tritorch.arrays.sparse import SparseArray
 from tritorch.autograd import is_grad_enabled, no_grad
-from tritorch.core.arrays import CPU, cuda_device
 from tritorch.core.dispatching import entered, watching
 from tritorch.core.scopes import Scope
-from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.kernels.optim_rules import Variant, options_of, rebound, whole
 from tritorch.ops import PUBLIC
-from tritorch.ops.memory import view_as_real
-from tritorch.ops.multi_tensor import copy_back, dense, norm_of_all
+from tritorch.ops.lists.multi_tensor import copy_back, dense, norm_of_all
 from tritorch.ops.record.backends import backend
+from tritorch.ops.shape.memory import view_as_real
 from tritorch.optim._per_parameter import PerParameter, check_devices, numbers_of, refuse_sparse
 
 _where = PUBLIC["where"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
-from tritorch.ops.matmul import addmm
+from tritorch.ops.linalg.matmul import addmm
 from tritorch.optim._per_parameter import PerParameter, zeros_like
 from tritorch.optim.optimizer import ParamsT
 

@@ -14,7 +14,7 @@ from tritorch.core.dtype import float32, float64
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
 from tritorch.ops import PUBLIC
-from tritorch.ops.factory import tensor
+from tritorch.ops.shape.factory import tensor
 from tritorch.optim.optimizer import Optimizer
 
 Number = float | Tensor

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from tritorch.autograd import enable_grad, no_grad
 from tritorch.core.layout import contiguous_format
 from tritorch.core.tensor import Tensor
-from tritorch.ops.joining import cat
-from tritorch.ops.memory import view_as_real
+from tritorch.ops.shape.joining import cat
+from tritorch.ops.shape.memory import view_as_real
 from tritorch.optim._per_parameter import check
 from tritorch.optim.optimizer import Optimizer, ParamsT
 

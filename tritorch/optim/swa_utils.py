@@ -13,7 +13,7 @@ from tritorch.autograd import no_grad
 from tritorch.core.dtype import int64
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import Module
-from tritorch.ops.factory import tensor
+from tritorch.ops.shape.factory import tensor
 from tritorch.optim._schedule import LRScheduler, _format_param
 from tritorch.optim.optimizer import Optimizer
 

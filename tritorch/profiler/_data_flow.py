@@ -11,14 +11,10 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from tritorch.autograd._event_trees import (
-    EventType,
-    ProfilerEvent,
-    TensorMetadata,
-)
 from tritorch.core.device import device as Device
 from tritorch.core.profiling import RecordScope
 from tritorch.profiler._utils import traverse_dfs
+from tritorch.profiler.recorded.event_trees import EventType, ProfilerEvent, TensorMetadata
 from tritorch.schema import table
 from tritorch.schema.signature import FunctionSchema
 from tritorch.schema.tensor_type import TensorType

@@ -17,7 +17,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tritorch.autograd._event_trees import ProfilerEvent
 from tritorch.core.device import device as Device
 from tritorch.profiler._data_flow import (
     DataFlowEdge,
@@ -34,6 +33,7 @@ from tritorch.profiler._data_flow import (
     is_memory,
     is_of_backward,
 )
+from tritorch.profiler.recorded.event_trees import ProfilerEvent
 
 __all__ = [
     "Action", "Category", "CategoryDict", "CategoryElement", "DataFlowEdge", "DataFlowGraph",

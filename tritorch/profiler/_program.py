@@ -7,18 +7,20 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tritorch import _C, _as_torch, _commands
-from tritorch.autograd._recordings import Options, Recorder
-from tritorch.autograd._traces import write_trace
+from tritorch import _C
+from tritorch.cli import commands
+from tritorch.compat import as_torch
 from tritorch.core.profiling import events
 from tritorch.profiler._page import write_page
+from tritorch.profiler.recorded.recordings import Options, Recorder
+from tritorch.profiler.recorded.traces import write_trace
 
 _MOST_EVENTS = 4_000_000
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the program, as `python script.py args...` would, and writes its page."""
-    parser = _commands.Parser(
+    parser = commands.Parser(
         prog="python -m tritorch profile",
         description="Run a program, whose `import torch` gives tritorch, and write what it did as "
         "one page for a browser: time line, operators, modules, lines, idle time, memory.",
@@ -39,10 +41,10 @@ def main(arguments: Sequence[str]) -> int:
     name = os.path.basename(program[1 if program[0] == "-m" and program[1:] else 0])
     out = given.out or f"{os.path.splitext(name)[0]}.profile.html"
     try:
-        _commands.program(program)
+        commands.program(program)
         for file in filter(None, (out, given.trace)):
-            _commands.writable(file)
-    except _commands.Refused as error:
+            commands.writable(file)
+    except commands.Refused as error:
         parser.error(str(error))
     wanted = Options(
         shapes=True, memory=not given.no_memory, stacks=True, modules=True,
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     recorder.start()
     events.limit(given.most_events)
     try:
-        return _as_torch.run(program)
+        return as_torch.run(program)
     finally:
         recording = recorder.stop()
         data = write_page(recording, out, f"{name} {' '.join(program[1:])}".strip())

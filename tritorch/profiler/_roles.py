@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.autograd._recordings import Recording
 from tritorch.core import profiling
+from tritorch.profiler.recorded.recordings import Recording
 
 
 class Role(enum.IntEnum):

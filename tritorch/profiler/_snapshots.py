@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from tritorch import _commands
+from tritorch.cli import commands
 from tritorch.profiler._page import write_file
 from tritorch.profiler._page.memory import thinned
 from tritorch.profiler._page.run import is_users
@@ -26,7 +26,7 @@ _HOLDERS = 200
 
 def main(arguments: Sequence[str]) -> int:
     """Writes the page of a snapshot."""
-    parser = _commands.Parser(
+    parser = commands.Parser(
         prog="python -m tritorch memory",
         description="Write who held a device's memory, and when, as one page for a browser.",
     )
@@ -35,9 +35,9 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     out = given.out or f"{os.path.splitext(given.snapshot)[0]}.html"
     try:
-        _commands.readable(given.snapshot)
-        _commands.writable(out)
-    except _commands.Refused as error:
+        commands.readable(given.snapshot)
+        commands.writable(out)
+    except commands.Refused as error:
         parser.error(str(error))
     collected = gc.isenabled()
     gc.disable()  # nothing of a million dicts goes before the end

@@ -7,8 +7,8 @@ import os
 import tempfile
 from typing import Any
 
-from tritorch.autograd._recordings import Call, Options, Recorder, Recording, Shape, spans
 from tritorch.core import profiling
+from tritorch.profiler.recorded.recordings import Call, Options, Recorder, Recording, Shape, spans
 
 __all__ = ["ExecutionTraceObserver"]
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from tritorch import cuda
 from tritorch.autograd import profiler as prof
-from tritorch.autograd._recordings import Recorder
-from tritorch.autograd._traces import write_trace
 from tritorch.autograd.profiler_util import EventList
 from tritorch.core.deprecation import deprecated
 from tritorch.core.profiling import ProfilerActivity
 from tritorch.profiler._memory_profiler import MemoryProfile, MemoryProfileTimeline
 from tritorch.profiler.execution_trace import ExecutionTraceObserver
+from tritorch.profiler.recorded.recordings import Recorder
+from tritorch.profiler.recorded.traces import write_trace
 
 __all__ = [
     "ExecutionTraceObserver", "ProfilerAction", "profile", "schedule", "supported_activities",

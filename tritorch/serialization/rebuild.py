@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.meta import MetaArray
 from tritorch.core import dtype as dtypes, layout as layouts
-from tritorch.core.meta import MetaArray
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor, _as_class
 from tritorch.core.typed_storage import TypedStorage

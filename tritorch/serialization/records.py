@@ -177,7 +177,7 @@ class PyTorchFileReader:
 
     def get_storage_from_record(self, name: str, numel: int, dtype: Any) -> Any:
         """An empty tensor of this dtype, whose storage is the record's first numel elements."""
-        from tritorch.ops.factory import empty
+        from tritorch.ops.shape.factory import empty
 
         data = self._archive.read_array(name, numel * dtype.itemsize)
         storage = object.__new__(UntypedStorage)

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tritorch.arrays.sparse import BY_ROW, SparseArray
 from tritorch.core import layout as layouts
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import BY_ROW, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.record import (
     coalesced,

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch.core import generator
-from tritorch.core.scopes import Scope, scoped, set_back
 from tritorch.cuda import is_initialized, random as cuda_random
 
 
-@scoped
-def freeze_rng_state() -> Scope:
+@contextlib.contextmanager
+def freeze_rng_state() -> Iterator[None]:
     """What is drawn inside is drawn again after it."""
     before = generator.get_rng_state()
-    changes = [set_back(generator.set_rng_state, before)]
-    if is_initialized():
-        changes += [set_back(cuda_random.set_rng_state_all, cuda_random.get_rng_state_all())]
-    return Scope(*changes)
+    devices = cuda_random.get_rng_state_all() if is_initialized() else None
+    try:
+        yield
+    finally:
+        generator.set_rng_state(before)
+        if devices is not None:
+            cuda_random.set_rng_state_all(devices)
 
 
 def wrapper_set_seed(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -210,7 +210,7 @@ def _plain_pickle(data: bytes) -> dict[str, Any]:
 def recorded() -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
     """Of each of PyTorch's modules of settings: the defaults, and the names that are one."""
     found: dict[str, tuple[dict[str, Any], dict[str, str]]] = {}
-    text = (Path(__file__).parents[1] / "_settings.txt").read_text(encoding="ascii")
+    text = (Path(__file__).parents[1] / "compat" / "settings.txt").read_text(encoding="ascii")
     for line in text.splitlines()[1:]:
         if line.startswith("["):
             values, aliases = found.setdefault(line[1:-1], ({}, {}))

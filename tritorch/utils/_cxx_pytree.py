@@ -11,9 +11,9 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from tritorch._trees.spec import deprecated
-from tritorch._trees.walk import IsLeaf
 from tritorch.core.naming import qualified
+from tritorch.trees.spec import deprecated
+from tritorch.trees.walk import IsLeaf
 from tritorch.utils import _pytree
 from tritorch.utils._pytree import (  # noqa: F401 - its names are here too
     Context,

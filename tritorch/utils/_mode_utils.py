@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from tritorch._native_dispatch import DisableTorchDispatch
+from tritorch.compat.native.dispatch import DisableTorchDispatch
 
 T = TypeVar("T")
 

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
-from tritorch._trees.keys import GetAttrKey, K, KeyEntry, KeyPath, MappingKey, SequenceKey, T
-from tritorch._trees.kinds import (
+from tritorch.torch_version import TorchVersion
+from tritorch.trees.keys import GetAttrKey, K, KeyEntry, KeyPath, MappingKey, SequenceKey, T
+from tritorch.trees.kinds import (
     Py_TPFLAGS_BASETYPE,
     _T_co,
     is_namedtuple,
@@ -30,7 +31,7 @@ from tritorch._trees.kinds import (
     is_structseq_instance,
     structseq,
 )
-from tritorch._trees.nodes import (
+from tritorch.trees.nodes import (
     _NODE_REGISTRY_LOCK,
     BUILTIN_TYPES,
     CONSTANT_NODES,
@@ -85,7 +86,7 @@ from tritorch._trees.nodes import (
     announce,
     log,
 )
-from tritorch._trees.spec import (
+from tritorch.trees.spec import (
     _LEAF_SPEC,
     ConstantNode,
     LeafSpec,
@@ -97,7 +98,7 @@ from tritorch._trees.spec import (
     treespec_pprint,
     treespec_tuple,
 )
-from tritorch._trees.walk import (
+from tritorch.trees.walk import (
     _broadcast_to_and_flatten,
     _generate_key_paths,
     arg_tree_leaves,
@@ -122,7 +123,6 @@ from tritorch._trees.walk import (
     tree_structure,
     tree_unflatten,
 )
-from tritorch.torch_version import TorchVersion
 
 __all__ = [  # noqa: RUF022 - the order is PyTorch's
     "PyTree", "Context", "FlattenFn", "UnflattenFn", "DumpableContext", "ToDumpableContextFn",

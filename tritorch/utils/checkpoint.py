@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tritorch import _C, autograd
-from tritorch._trees.walk import tree_flatten
 from tritorch.amp.autocast_mode import autocast
 from tritorch.amp.state import (
     get_autocast_dtype,
@@ -26,6 +25,7 @@ from tritorch.core.generator import cuda_generator, default_generator
 from tritorch.core.scopes import Giving, Scope, ScopeItself, scoped, set_back, sets
 from tritorch.core.tensor import Tensor
 from tritorch.overrides import TorchFunctionMode
+from tritorch.trees.walk import tree_flatten
 from tritorch.utils.selective import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,

@@ -374,7 +374,7 @@ def _build_once(build: _cpp_build.Build) -> None:
 
 def _import_module_from_library(module_name: str, path: str, is_python_module: bool) -> Any:
     if not is_python_module:
-        from tritorch._ops import ops
+        from tritorch.compat.torch_private._ops import ops
 
         ops.load_library(path)
         return path

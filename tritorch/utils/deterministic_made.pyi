@@ -14,7 +14,7 @@ from tritorch.core.layout import layout as _layout
 from tritorch.core.layout import memory_format as _memory_format
 from tritorch.core.generator import Generator as _Generator
 from tritorch.core.size import Size as _Size
-from tritorch.core.symbolic import SymInt as _SymInt
+from tritorch.arrays.symbolic import SymInt as _SymInt
 from tritorch.core.tensor_methods import _Device as _Device, _Dtype as _Dtype, _Int as _Int, _Number as _Number, _Index as _Index
 from tritorch import return_types as _return_types
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tritorch.core.memory_kinds import DLDeviceType
 from tritorch.core.tensor import Tensor
-from tritorch.ops import factory
+from tritorch.ops.shape import factory
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 

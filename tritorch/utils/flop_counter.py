@@ -13,11 +13,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tritorch._ops import ops
-from tritorch._trees.walk import tree_map
+from tritorch.compat.torch_private._ops import ops
 from tritorch.core.scopes import ScopeItself
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.overloads import OpOverloadPacket
+from tritorch.trees.walk import tree_map
 from tritorch.utils._python_dispatch import TorchDispatchMode
 from tritorch.utils.module_tracker import ModuleTracker
 

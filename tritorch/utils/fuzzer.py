@@ -134,7 +134,7 @@ class FuzzedTensor:
     @staticmethod
     def default_tensor_constructor(size: Sequence[int], dtype: DType, **kwargs: Any) -> Tensor:
         """Numbers between 0 and 1, or integers from 0 to 126."""
-        from tritorch.ops.factory import empty
+        from tritorch.ops.shape.factory import empty
 
         raw = empty(tuple(size), dtype=dtype, device="cpu")
         if dtype.is_complex:

@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from tritorch._trees.walk import tree_map
 from tritorch.core.scopes import ScopeItself, set_back, sets
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import (
@@ -14,6 +13,7 @@ from tritorch.nn.modules.module import (
     register_module_forward_pre_hook,
     remove_module_hooks,
 )
+from tritorch.trees.walk import tree_map
 
 __all__ = ["ModuleTracker"]
 

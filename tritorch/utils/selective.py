@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tritorch._trees.walk import tree_flatten, tree_unflatten
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 from tritorch.overrides import TorchFunctionMode
+from tritorch.trees.walk import tree_flatten, tree_unflatten
 
 
 class CheckpointPolicy(enum.Enum):

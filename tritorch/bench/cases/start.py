@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tritorch._triton.trace import DISCARDING
 from tritorch.bench import models
 from tritorch.bench.declare import Benchmark, Kit, Scale, family
+from tritorch.triton.trace import DISCARDING
 
 _IMPORT = """
 import time
@@ -36,7 +36,7 @@ _STORED = """
 import runpy, time
 start = time.perf_counter()
 import tritorch as t
-from tritorch._triton import trace
+from tritorch.triton import trace
 if {stored}:
     trace.pretend(90)
     trace.take_stored()

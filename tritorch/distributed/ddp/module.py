@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch import Tensor, is_grad_enabled, no_grad
-from tritorch._trees.walk import tree_leaves, tree_map
 from tritorch.core.device import device as Device
-from tritorch.core.scopes import Scope, scoped
 from tritorch.distributed.algorithms.join import Join, Joinable
 from tritorch.distributed.collectives import broadcast
 from tritorch.distributed.ddp.buckets import FIRST, GradBucket
@@ -22,6 +21,7 @@ from tritorch.futures import Future
 from tritorch.nn.modules.embedding import Embedding, EmbeddingBag
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import is_lazy
+from tritorch.trees.walk import tree_leaves, tree_map
 
 CAP = 25  # MiB: how much travels together
 
@@ -244,10 +244,15 @@ class DistributedDataParallel(Module, Joinable):
     def _to_device(self, value: Any) -> Any:
         return value.to(self._input_device) if isinstance(value, Tensor) else value
 
-    @scoped
-    def no_sync(self) -> Scope:
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
         """Gradients add up here alone, of forward passes inside."""
-        return Scope((vars(self), "require_backward_grad_sync", False))
+        before = self.require_backward_grad_sync
+        self.require_backward_grad_sync = False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
 
     def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
         """The inputs on each of some devices."""

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from tritorch import _as_torch
+from tritorch.compat import as_torch
 from tritorch.distributed.elastic.multiprocessing.errors import get_error_handler
 
 
@@ -29,8 +29,8 @@ def main(arguments: list[str]) -> int:
     sys.excepthook = hook
     aliased = arguments[:1] == ["--as-torch"]
     if not aliased:
-        _as_torch.stand_in_for_none()
-    return _as_torch.run(arguments[1:] if aliased else arguments, aliased)
+        as_torch.stand_in_for_none()
+    return as_torch.run(arguments[1:] if aliased else arguments, aliased)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from tritorch.autograd.function import Function as Function
 from tritorch.distributed import collectives as c10d
 from tritorch.distributed.groups import get_rank, get_world_size
 from tritorch.distributed.reduce_op import ReduceOp as ReduceOp
-from tritorch.ops.factory import empty, zeros
+from tritorch.ops.shape.factory import empty, zeros
 
 __all__ = [
     "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "reduce",

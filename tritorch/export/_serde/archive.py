@@ -14,7 +14,7 @@ import os
 import zipfile
 from typing import Any
 
-from tritorch._subclasses.fake_tensor import as_it_is
+from tritorch.compat.torch_private._subclasses.fake_tensor import as_it_is
 from tritorch.core.dtype import uint8
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor

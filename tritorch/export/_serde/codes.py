@@ -6,7 +6,8 @@ import math
 import operator
 from typing import Any
 
-from tritorch.core import dtype, layout as layouts, sym_functions
+from tritorch.arrays import sym_functions
+from tritorch.core import dtype, layout as layouts
 
 dtypes: Any = dtype
 

@@ -8,8 +8,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core import sym_functions
-from tritorch.core.symbolic import Composite, Symbol, SymBool, SymFloat, SymInt, symbol_of
+from tritorch.arrays import sym_functions
+from tritorch.arrays.symbolic import Composite, Symbol, SymBool, SymFloat, SymInt, symbol_of
 
 _COMPOSITES = {"//": "FloorDiv", "%": "PythonMod", "min": "Min", "max": "Max"}
 _RELATIONS: dict[Any, str] = {

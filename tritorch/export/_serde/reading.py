@@ -7,8 +7,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch._ops import ops
-from tritorch._subclasses.fake_tensor import FakeTensorMode
+from tritorch.compat.torch_private._ops import ops
+from tritorch.compat.torch_private._subclasses.fake_tensor import FakeTensorMode
 from tritorch.core.device import device as Device
 from tritorch.core.tensor import Tensor
 from tritorch.export._environment import ExportEnv, Range
@@ -36,8 +36,8 @@ from tritorch.fx.graph import Graph
 from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.node import Node
 from tritorch.nn.modules.module import Module
-from tritorch.ops.factory import empty_strided
 from tritorch.ops.record.overloads import OpOverload
+from tritorch.ops.shape.factory import empty_strided
 from tritorch.schema.tensor_type import TensorType
 from tritorch.schema.types import ListType
 from tritorch.utils._pytree import treespec_loads

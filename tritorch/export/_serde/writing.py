@@ -6,10 +6,10 @@ import math
 import operator
 from typing import Any
 
+from tritorch.arrays.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.layout import layout, memory_format
-from tritorch.core.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.export._serde import OPSET, SCHEMA
 from tritorch.export._serde.codes import FORMATS, LAYOUTS, NAMES, PARAMETERS, SCALAR_TYPES

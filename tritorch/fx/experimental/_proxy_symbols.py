@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from tritorch._ops import ops
-from tritorch.core import sym_functions
-from tritorch.core.symbolic import Monomial, Symbol, SymBool, SymFloat, SymInt, symbol_of
+from tritorch.arrays import sym_functions
+from tritorch.arrays.symbolic import Monomial, Symbol, SymBool, SymFloat, SymInt, symbol_of
+from tritorch.compat.torch_private._ops import ops
 from tritorch.core.tensor import Tensor
 from tritorch.fx.graph import Graph
 from tritorch.fx.node import Node

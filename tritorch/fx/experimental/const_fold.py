@@ -15,7 +15,7 @@ from tritorch.fx.node import Node, map_arg
 from tritorch.fx.passes.split_module import split_module
 from tritorch.nn.modules.container import ParameterList
 from tritorch.nn.parameter import Parameter
-from tritorch.ops.factory import tensor
+from tritorch.ops.shape.factory import tensor
 
 __all__ = ["FoldedGraphModule", "get_unique_attr_name_in_module", "split_const_subgraphs"]
 

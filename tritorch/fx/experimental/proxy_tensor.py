@@ -15,7 +15,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tritorch._subclasses.fake_tensor import (
+from tritorch.compat.torch_private._subclasses.fake_tensor import (
     FakeTensorMode,
     as_it_is,
     is_fake_array,
@@ -35,8 +35,8 @@ from tritorch.fx.graph_module import GraphModule
 from tritorch.fx.node import Node, map_aggregate
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
-from tritorch.ops.factory import empty_strided
 from tritorch.ops.record.overloads import namespace
+from tritorch.ops.shape.factory import empty_strided
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils._python_dispatch import TorchDispatchMode
 from tritorch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core.settings import _assert
+from tritorch.compat.settings import _assert
 from tritorch.fx._symbolic_trace import Tracer as Tracer
 from tritorch.fx.graph import Graph as Graph
 from tritorch.nn.modules.module import Module

@@ -1,4 +1,4 @@
-"""Sizes that are left open, under PyTorch's names (`core/symbolic.py` has them).
+"""Sizes that are left open, under PyTorch's names (`arrays/symbolic.py` has them).
 
 env = ShapeEnv()
 mode = FakeTensorMode(shape_env=env)
@@ -8,16 +8,16 @@ free_symbols(x.shape[0] * 2)                # {s0}
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import functools
+from collections.abc import Iterator
 from typing import Any
 
-from tritorch._trees.walk import tree_leaves
-from tritorch.core import symbolic
-from tritorch.core.nested import NestedInt
-from tritorch.core.scopes import Scope, scoped, set_back
-from tritorch.core.symbolic import (
+from tritorch.arrays import symbolic
+from tritorch.arrays.nested import NestedInt
+from tritorch.arrays.symbolic import (
     INF,
     GuardOnDataDependentSymNode,
     Symbol,
@@ -29,6 +29,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.fx.interpreter import Interpreter
 from tritorch.fx.node import Node
 from tritorch.ops.record.overloads import namespace
+from tritorch.trees.walk import tree_leaves
 
 __all__ = [
     "CallMethodKey", "ConstraintViolationError", "ConvertIntKey", "DimDynamic", "DivideByKey",
@@ -453,7 +454,11 @@ def uninteresting_files() -> set[str]:
     return {str(module.__file__) for module in (graph, graph_module, interpreter, proxy)}
 
 
-@scoped
-def _suppress_guards(shape_env: ShapeEnv) -> Scope:
+@contextlib.contextmanager
+def _suppress_guards(shape_env: ShapeEnv) -> Iterator[None]:
     """Inside, no guards are noted."""
-    return Scope(set_back(shape_env.guards.__setitem__, slice(None), list(shape_env.guards)))
+    before = list(shape_env.guards)
+    try:
+        yield
+    finally:
+        shape_env.guards[:] = before

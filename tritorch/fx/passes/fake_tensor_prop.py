@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch._subclasses import FakeTensor, FakeTensorMode
-from tritorch.core.symbolic import SymBool, SymFloat, SymInt
+from tritorch.arrays.symbolic import SymBool, SymFloat, SymInt
+from tritorch.compat.torch_private._subclasses import FakeTensor, FakeTensorMode
 from tritorch.core.tensor import Tensor
 from tritorch.fx._compatibility import compatibility
 from tritorch.fx.graph_module import GraphModule

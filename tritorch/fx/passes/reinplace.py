@@ -12,7 +12,7 @@ import operator
 from collections import defaultdict
 from typing import Any
 
-from tritorch._subclasses import FakeTensorMode
+from tritorch.compat.torch_private._subclasses import FakeTensorMode
 from tritorch.core.tensor import Tensor
 from tritorch.fx._compatibility import compatibility
 from tritorch.fx.graph_module import GraphModule

@@ -1,5 +1,5 @@
-"""What stands behind the sizes of ragged dims (Note [Nested ints] in `core/nested.py`)."""
+"""What stands behind the sizes of ragged dims (Note [Nested ints] in `arrays/nested.py`)."""
 
-from tritorch.core.nested import NestedIntNode
+from tritorch.arrays.nested import NestedIntNode
 
 __all__ = ["NestedIntNode"]

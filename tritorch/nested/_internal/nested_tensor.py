@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.arrays.nested import NestedInt, nested_int_of
 from tritorch.autograd.function import Function
 from tritorch.core.dtype import int64
-from tritorch.core.nested import NestedInt, nested_int_of
 from tritorch.core.published import PUBLIC as _PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested import build as _build

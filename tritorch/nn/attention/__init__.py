@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch.core.scopes import Scope, scoped
-from tritorch.ops import attention as _attention
+from tritorch.ops.nn import attention as _attention
 
 __all__ = [
     "WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "activate_flash_attention_impl",

@@ -25,7 +25,7 @@ from tritorch.core.naming import qualified
 from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor, gives_number, settling
 from tritorch.func.vmap import vmap
-from tritorch.ops.indexing import scalars
+from tritorch.ops.index.indexing import scalars
 
 Mod = Callable[..., Any]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128

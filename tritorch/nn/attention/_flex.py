@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tritorch import _C
+from tritorch.arrays.written import NotWritable, Program, Value
 from tritorch.autograd import grad
 from tritorch.autograd.function import Function
 from tritorch.core.dispatching import entered
@@ -26,7 +27,6 @@ from tritorch.core.dtype import bfloat16, bool_, float16, float32, float64, int3
 from tritorch.core.published import PUBLIC
 from tritorch.core.scopes import recorded
 from tritorch.core.tensor import Tensor
-from tritorch.core.written import NotWritable, Program, Value
 from tritorch.nn.attention._block_mask import (
     _LARGE_SPARSE_BLOCK_SIZE,
     BlockMask,
@@ -36,9 +36,9 @@ from tritorch.nn.attention._block_mask import (
     noop_mask,
 )
 from tritorch.nn.attention._flex_cache import found_or_made
-from tritorch.ops.indexing import scalars
+from tritorch.ops.index.indexing import scalars
 from tritorch.ops.interpret.vmap import active
-from tritorch.ops.scalar_programs import emit, loaded, loads_by, run, write
+from tritorch.ops.pointwise.scalar_programs import emit, loaded, loads_by, run, write
 
 Places = Sequence[Tensor]  # batches, heads, rows and keys, one dim each
 _FEW_BYTES = 1 << 28  # of scores that the definition holds at once, where it goes by rows
@@ -273,8 +273,8 @@ def written(score_mod: Mod | None, mask_mod: Mod, kind: Any, slope: bool) -> Wri
 
 def _mods(made: Written) -> Any:
     """What launches take of them."""
-    from tritorch._triton.written import named
-    from tritorch.gpu.flex import Mods
+    from tritorch.gpu.nn.flex import Mods
+    from tritorch.triton.written import named
 
     def text(name: str, inputs: Sequence[str], outputs: Sequence[Value], kind: Any) -> Any:
         return named(emit(name, inputs, made.program, outputs, [kind] * len(outputs)))
@@ -293,7 +293,7 @@ def _mods(made: Written) -> Any:
 
 def _lists(block_mask: BlockMask, way: str, lead: tuple[int, int]) -> Any:
     """One way of a block mask's lists; NotWritable where they are not those of (batch, heads)."""
-    from tritorch.gpu.flex import Lists
+    from tritorch.gpu.nn.flex import Lists
 
     def table(name: str) -> Any:
         x = getattr(block_mask, name)
@@ -320,7 +320,7 @@ def _lists(block_mask: BlockMask, way: str, lead: tuple[int, int]) -> Any:
 
 
 def _sparsity(block_mask: BlockMask, lead: tuple[int, int]) -> Any:
-    from tritorch.gpu.flex import Sparsity, takes
+    from tritorch.gpu.nn.flex import Sparsity, takes
 
     if min(block_mask.BLOCK_SIZE) >= _LARGE_SPARSE_BLOCK_SIZE:
         return None
@@ -349,7 +349,7 @@ class FlexAttention(Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, call: Call, *loads: Tensor) -> Any:
         """out, lse and the rows' largest scores (lse again if nobody wants them)."""
-        from tritorch.gpu.flex import flex
+        from tritorch.gpu.nn.flex import flex
 
         arrays = (q._a, k._a, v._a)
         found = flex(*arrays, call.mods, call.sparsity, call.scale, call.tops)
@@ -368,7 +368,7 @@ class FlexAttention(Function):
         call, needs = ctx.call, ctx.needs_input_grad
         if _C.is_grad_enabled():  # to be differentiated again
             return _again(call, (q, k, v, *loads), needs, g, g_lse)
-        from tritorch.gpu.flex import flex_backward, flex_delta
+        from tritorch.gpu.nn.flex import flex_backward, flex_delta
 
         delta = None
         if g is None:

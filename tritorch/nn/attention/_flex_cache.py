@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch.amp.state import state as autocast
+from tritorch.arrays.written import Program
 from tritorch.core import defaults
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
 from tritorch.core.tensor import Tensor
-from tritorch.core.written import Program
 from tritorch.nn.parameter import Parameter
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, dtype, device)

@@ -16,9 +16,9 @@ from typing import Any, Literal, NamedTuple, TypedDict, get_args
 from tritorch import _C
 from tritorch.amp.autocast_mode import _cast
 from tritorch.amp.state import get_autocast_dtype, is_autocast_available, is_autocast_enabled
+from tritorch.arrays.written import NotWritable
 from tritorch.core.gates import Gate
 from tritorch.core.tensor import Tensor, gives_number, settling
-from tritorch.core.written import NotWritable
 from tritorch.nn.attention import _flex
 from tritorch.nn.attention._block_mask import (
     _DEFAULT_SPARSE_BLOCK_SIZE as _DEFAULT_SPARSE_BLOCK_SIZE,

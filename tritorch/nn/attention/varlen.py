@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tritorch.core.tensor import Tensor
+from tritorch.ops.nn.varlen import varlen
 from tritorch.ops.record.publishing import write_out
-from tritorch.ops.varlen import varlen
 
 __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
 

@@ -53,7 +53,7 @@ from tritorch.nn.modules.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from tritorch.ops.linear_cross_entropy import LinearCrossEntropyOptions
+from tritorch.ops.loss.linear_cross_entropy import LinearCrossEntropyOptions
 
 globals().update(_declared.STATELESS | _lazy.LAZY)
 

@@ -14,7 +14,7 @@ from tritorch.core.layout import layout as _layout
 from tritorch.core.layout import memory_format as _memory_format
 from tritorch.core.generator import Generator as _Generator
 from tritorch.core.size import Size as _Size
-from tritorch.core.symbolic import SymInt as _SymInt
+from tritorch.arrays.symbolic import SymInt as _SymInt
 from tritorch.core.tensor_methods import _Device as _Device, _Dtype as _Dtype, _Int as _Int, _Number as _Number, _Index as _Index
 from tritorch import return_types as _return_types
 
@@ -170,7 +170,7 @@ class LeakyReLU(_Module):
     def __init__(self, negative_slope: _b.float = 0.01, inplace: _b.bool = False) -> None: ...
 from tritorch.nn.modules.linear import Linear as Linear
 from tritorch.nn.modules.loss import LinearCrossEntropyLoss as LinearCrossEntropyLoss
-from tritorch.ops.linear_cross_entropy import LinearCrossEntropyOptions as LinearCrossEntropyOptions
+from tritorch.ops.loss.linear_cross_entropy import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 class LocalResponseNorm(_Module):
     def __init__(self, size: _Int, alpha: _b.float = 0.0001, beta: _b.float = 0.75, k: _b.float = 1.0) -> None: ...
 class LogSigmoid(_Module):

@@ -12,8 +12,8 @@ from tritorch.nn import functional as _functions
 from tritorch.nn.modules.declared import STATELESS, functional
 from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
-from tritorch.ops.linear_cross_entropy import LinearCrossEntropyOptions
-from tritorch.ops.loss import reduction_mode
+from tritorch.ops.loss.linear_cross_entropy import LinearCrossEntropyOptions
+from tritorch.ops.loss.loss import reduction_mode
 
 if TYPE_CHECKING:  # what is made at run time
     from tritorch.nn.modules.loss_made import *  # noqa: F403

@@ -14,7 +14,7 @@ from tritorch.core.layout import layout as _layout
 from tritorch.core.layout import memory_format as _memory_format
 from tritorch.core.generator import Generator as _Generator
 from tritorch.core.size import Size as _Size
-from tritorch.core.symbolic import SymInt as _SymInt
+from tritorch.arrays.symbolic import SymInt as _SymInt
 from tritorch.core.tensor_methods import _Device as _Device, _Dtype as _Dtype, _Int as _Int, _Number as _Number, _Index as _Index
 from tritorch import return_types as _return_types
 
@@ -43,7 +43,7 @@ class KLDivLoss(_Loss):
 class L1Loss(_Loss):
     def __init__(self, size_average: _Any = None, reduce: _Any = None, reduction: _b.str = 'mean') -> None: ...
 from tritorch.nn.modules.linear import Linear as Linear
-from tritorch.ops.linear_cross_entropy import LinearCrossEntropyOptions as LinearCrossEntropyOptions
+from tritorch.ops.loss.linear_cross_entropy import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 class MSELoss(_Loss):
     def __init__(self, size_average: _Any = None, reduce: _Any = None, reduction: _b.str = 'mean') -> None: ...
 class MarginRankingLoss(_Loss):

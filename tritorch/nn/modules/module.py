@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tritorch import _C
+from tritorch.arrays.meta import NO_DATA
 from tritorch.autograd import no_grad
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import as_dtype, dtype as Dtype
-from tritorch.core.meta import NO_DATA
 from tritorch.core.published import PUBLIC
 from tritorch.core.swap import swap_tensors
 from tritorch.core.tensor import Tensor

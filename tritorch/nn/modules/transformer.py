@@ -19,8 +19,8 @@ from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
 from tritorch.nn.modules.norm import LayerNorm
 from tritorch.nn.modules.stateless import STATELESS
-from tritorch.ops.checks import any_true
-from tritorch.ops.multihead import as_added
+from tritorch.ops.nn.multihead import as_added
+from tritorch.ops.record.checks import any_true
 
 F: Any = _functions
 Dropout: Any = STATELESS["Dropout"]

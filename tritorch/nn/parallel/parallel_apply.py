@@ -9,8 +9,8 @@ from typing import Any
 from tritorch import _C, amp, cuda
 from tritorch.amp.state import is_autocast_enabled
 from tritorch.autograd.grad_mode import set_grad_enabled
+from tritorch.compat.reraising import ExceptionWrapper
 from tritorch.core.device import cuda_index
-from tritorch.core.reraising import ExceptionWrapper
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import Module
 

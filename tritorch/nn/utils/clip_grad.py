@@ -11,7 +11,7 @@ from typing import Any
 from tritorch.autograd import no_grad
 from tritorch.core.deprecation import deprecated
 from tritorch.core.tensor import Tensor
-from tritorch.ops.multi_tensor import norm_of_all, rescale_
+from tritorch.ops.lists.multi_tensor import norm_of_all, rescale_
 
 
 def _grads(parameters: Any) -> list[Tensor]:

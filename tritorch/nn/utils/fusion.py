@@ -15,8 +15,8 @@ from tritorch.nn import functional as _functions
 from tritorch.nn.modules.conv import Conv1d, Conv2d, Conv3d
 from tritorch.nn.modules.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from tritorch.nn.parameter import Parameter
-from tritorch.ops.conv_norm import batch_norm_add_relu, convolution_batch_norm
-from tritorch.ops.norm import update_running
+from tritorch.ops.nn.conv_norm import batch_norm_add_relu, convolution_batch_norm
+from tritorch.ops.nn.norm import update_running
 
 F: Any = _functions
 

@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import arrays
-from tritorch.core.meta import MetaArray
+from tritorch.arrays import arrays
+from tritorch.arrays.meta import MetaArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import OPERATORS

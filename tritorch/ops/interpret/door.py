@@ -25,13 +25,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core.batched import BatchedArray
+from tritorch.arrays.batched import BatchedArray
+from tritorch.arrays.meta import MetaArray
+from tritorch.arrays.nested import NestedArray
+from tritorch.arrays.sparse import SparseArray
+from tritorch.arrays.written import WrittenArray
 from tritorch.core.dispatching import dispatches, entered, noted, off
-from tritorch.core.meta import MetaArray
-from tritorch.core.nested import NestedArray
-from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.core.written import WrittenArray
 from tritorch.ops.record import apply
 from tritorch.ops.record.writing import noted_write
 

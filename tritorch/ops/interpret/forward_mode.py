@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from tritorch import _C
+from tritorch.arrays.batched import BatchedArray
+from tritorch.arrays.sparse import SparseArray
 from tritorch.autograd import grad
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.core import scopes
-from tritorch.core.batched import BatchedArray
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.vmap import batched_everywhere
 from tritorch.ops.record.apply import apply

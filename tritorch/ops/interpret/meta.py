@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch.core.meta import (
+from tritorch.arrays.meta import (
     DynamicOutputShapeException,
     MetaArray,
     UnknownSize,

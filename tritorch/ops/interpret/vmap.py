@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.arrays.batched import BatchedArray
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.autograd.function import BATCH_OF_FUNCTION, Function
 from tritorch.core import scopes
-from tritorch.core.batched import BatchedArray
 from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
-from tritorch.ops.checks import require_castable, shape_error
 from tritorch.ops.interpret.batching import OF_KIND, RULES, Batch, view
 from tritorch.ops.record.apply import apply
+from tritorch.ops.record.checks import require_castable, shape_error
 from tritorch.ops.record.operator import Operator
 
 
@@ -257,7 +257,7 @@ def new_like(x: Tensor, made: Tensor) -> Tensor:
 
 def write(target: Any, value: Any) -> None:
     """target[...] = value for batched targets."""
-    from tritorch.ops.copying import write_array
+    from tritorch.ops.shape.copying import write_array
 
     if type(value) is BatchedArray and value.level == target.level:
         source = value.array

@@ -1,4 +1,5 @@
-"""Operators on numbers that a kernel is going to compute (`core/written.py`): each is one step."""
+"""Operators on numbers that a kernel is going to compute (`arrays/written.py`): each is one
+step."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.arrays.meta import MetaArray
+from tritorch.arrays.written import NotWritable, Program, Step, Value, WrittenArray
 from tritorch.core.dtype import dtype
-from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, result_type
 from tritorch.core.tensor import Tensor
-from tritorch.core.written import NotWritable, Program, Step, Value, WrittenArray
-from tritorch.ops.checks import broadcast_shapes
+from tritorch.ops.record.checks import broadcast_shapes
 
 
 def _program(tensors: Sequence[Any]) -> Program:

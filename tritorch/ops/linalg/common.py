@@ -8,18 +8,18 @@ from typing import Any
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import AUTOCAST, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.host.linalg import LinAlgError, element
-from tritorch.ops.checks import (
+from tritorch.host.linalg.linalg import LinAlgError, element
+from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.checks import (
     broadcast_shapes,
     looks_at_values,
     on_host,
     require_tensor,
     values,
 )
-from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import with_out
-from tritorch.ops.reduction import named_results
+from tritorch.ops.reduce.reduction import named_results
 
 __all__ = ["LINALG", "LinAlgError", "factorisation", "linalg", "named_results"]
 

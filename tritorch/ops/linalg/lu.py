@@ -9,7 +9,6 @@ from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, looks_at_values, values
 from tritorch.ops.linalg.common import (
     check_info,
     eye_like,
@@ -25,6 +24,7 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.linalg.triangular import triangular
+from tritorch.ops.record.checks import broadcast_shapes, looks_at_values, values
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out

@@ -12,14 +12,14 @@ from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import require_castable
 from tritorch.ops.linalg.common import LINALG, linalg, require_matrix
 from tritorch.ops.linalg.spectra import svdvals
 from tritorch.ops.linalg.systems import inv_ex
+from tritorch.ops.record.checks import require_castable
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
-from tritorch.ops.reduction import vector_norm
+from tritorch.ops.reduce.reduction import vector_norm
 
 LINALG["vector_norm"] = vector_norm
 

@@ -13,7 +13,6 @@ from tritorch.core.dtype import bool_, float64, int64
 from tritorch.core.promotion import promote_types, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, host_values
 from tritorch.ops.linalg.common import (
     LINALG,
     eye_like,
@@ -22,16 +21,17 @@ from tritorch.ops.linalg.common import (
     require_float,
     require_matrix,
 )
+from tritorch.ops.linalg.matmul import matmul
 from tritorch.ops.linalg.systems import inv
-from tritorch.ops.matmul import matmul
-from tritorch.ops.parts import diagonal as _top_diagonal
+from tritorch.ops.linalg.vectors import linalg_cross
 from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.checks import broadcast_shapes, host_values
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.sizes import cubes
-from tritorch.ops.vectors import linalg_cross
+from tritorch.ops.shape.parts import diagonal as _top_diagonal
 
 LINALG |= {"cross": linalg_cross, "matmul": matmul}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.arrays.meta import MetaArray
 from tritorch.core import defaults
-from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.meta import MetaArray
 from tritorch.core.info import finfo
-from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import looks_at_values, on_host, values
 from tritorch.ops.linalg.common import (
     LINALG,
     factorisation,
@@ -23,6 +22,7 @@ from tritorch.ops.linalg.common import (
     require_matrix,
     require_phase_free,
 )
+from tritorch.ops.record.checks import looks_at_values, on_host, values
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.sizes import cubes

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tritorch.arrays.meta import MetaArray
 from tritorch.core.dtype import int32, int64
 from tritorch.core.info import finfo
-from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import host_values
 from tritorch.ops.linalg.common import (
     SINGULAR_INVERSE,
     SINGULAR_SYSTEM,
@@ -27,6 +26,7 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.linalg.spectra import pinv, pinv_gradient
+from tritorch.ops.record.checks import host_values
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out

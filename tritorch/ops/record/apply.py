@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.arrays import convert
+from tritorch.arrays.meta import MetaArray, real_among_fake
 from tritorch.autograd.graph import check_inplace
-from tritorch.core.arrays import convert
 from tritorch.core.dtype import dtype, float32
-from tritorch.core.meta import MetaArray, real_among_fake
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.host import threads
-from tritorch.host.narrow import WIDE, is_narrow
-from tritorch.host.rowwise import write
-from tritorch.ops.checks import (
+from tritorch.host.chains.rowwise import write
+from tritorch.host.pointwise.narrow import WIDE, is_narrow
+from tritorch.ops.record.checks import (
     broadcast_shapes,
     require_castable,
     require_distinct_elements,

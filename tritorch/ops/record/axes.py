@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tritorch.core.meta import MetaArray
+from tritorch.arrays.meta import MetaArray
 
 Letters = tuple[str, ...]
 ROLES = {"": "mapped", "*": "joint", "@": "indexed", "~": "windowed"}

@@ -9,13 +9,14 @@ import functools
 import importlib
 import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.meta import MetaArray
 from tritorch.core import locks, scopes
-from tritorch.core.meta import MetaArray
 from tritorch.gpu.by_host import through_host
 
 FOLDERS = {"cpu": "host", "gpu": "gpu"}
@@ -47,15 +48,29 @@ def resolve(which: str, path: str) -> Callable[..., Any]:
     return getattr(backend(which, family), name)
 
 
+@functools.cache
+def _modules(which: str) -> dict[str, str]:
+    """The module of each family of a backend: families are named alone, not by their room."""
+    spec = importlib.util.find_spec(f"tritorch.{FOLDERS[which]}")
+    assert spec is not None and spec.origin is not None
+    root = Path(spec.origin).parent
+    paths = (path.relative_to(root).with_suffix("") for path in root.rglob("*.py"))
+    return {
+        path.name: ".".join(("tritorch", FOLDERS[which], *path.parts))
+        for path in paths
+        if path.name != "__init__"
+    }
+
+
 def _find(which: str, family: str, name: str) -> Callable[..., Any]:
-    module = f"tritorch.{FOLDERS[which]}.{family}"
-    if which == "cpu" or importlib.util.find_spec(module) is not None:
+    module = _modules(which).get(family)
+    if module is not None:
         with locks.importing:
             function = getattr(importlib.import_module(module), name, None)
         if function is not None:
             return _C.Quiet(function) if which == "cpu" else function
-        if which == "cpu":
-            raise NotImplementedError(f"tritorch.host.{family} has no {name}")
+    if which == "cpu":
+        raise NotImplementedError(f"tritorch.host.{family} has no {name}")
     return through_host(f"{family}.{name}", _find("cpu", family, name))
 
 

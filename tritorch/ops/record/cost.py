@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tritorch.core.meta import MetaArray
-from tritorch.core.sym_functions import sym_min
+from tritorch.arrays.meta import MetaArray
+from tritorch.arrays.sym_functions import sym_min
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.infer import calls_inferred
 

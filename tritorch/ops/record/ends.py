@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from tritorch.arrays import arrays
 from tritorch.autograd.graph import CopySlices
 from tritorch.autograd.saved import hook_stack
-from tritorch.core import arrays
 from tritorch.core.dtype import dtype
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator

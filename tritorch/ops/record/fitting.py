@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.arrays.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core import layout as layouts
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
 from tritorch.core.generator import Generator
-from tritorch.core.symbolic import SymBool, SymFloat, SymInt
 from tritorch.core.tensor import Tensor
 from tritorch.schema import types
 from tritorch.schema.tensor_type import TensorType

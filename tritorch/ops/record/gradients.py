@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays import arrays
 from tritorch.autograd import grad
 from tritorch.autograd.saved import packed_output
-from tritorch.core import arrays
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
 from tritorch.core.scopes import recorded

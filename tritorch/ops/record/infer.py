@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tritorch.core import strides as rules
+from tritorch.arrays import strides as rules
+from tritorch.arrays.meta import MetaArray, UnknownSize, mode_of
 from tritorch.core.dtype import dtype, float32, int64
-from tritorch.core.meta import MetaArray, UnknownSize, mode_of
 from tritorch.core.scopes import Giving, Scope
-from tritorch.ops.checks import broadcast_shapes
+from tritorch.ops.record.checks import broadcast_shapes
 
 Shape = tuple[int, ...]
 

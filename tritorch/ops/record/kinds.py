@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.symbolic import SymFloat, SymInt
 from tritorch.core.published import AUTOCAST, PUBLIC, SPECIAL
-from tritorch.core.symbolic import SymFloat, SymInt
 from tritorch.core.tensor import Tensor
-from tritorch.host.chained import LEAST
-from tritorch.host.rowwise import LARGE, write
+from tritorch.host.chains.chained import LEAST
+from tritorch.host.chains.rowwise import LARGE, write
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.operator import Array, Operator, ndarray
 from tritorch.ops.record.outputs import EXACT

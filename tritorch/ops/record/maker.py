@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import arrays
+from tritorch.arrays import arrays
+from tritorch.arrays.meta import META, MetaArray
 from tritorch.core.dispatching import entered, noted, watching
-from tritorch.core.meta import META, MetaArray
 from tritorch.ops.record.operator import Operator
 
 

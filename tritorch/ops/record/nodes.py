@@ -23,10 +23,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from tritorch.arrays import arrays
 from tritorch.autograd.graph import AsStridedBackward0
 from tritorch.autograd.nodes import FREED, Node
 from tritorch.autograd.saved import SavedTensor
-from tritorch.core import arrays
 from tritorch.core.dtype import float64
 from tritorch.core.layout import strided
 from tritorch.core.published import PUBLIC

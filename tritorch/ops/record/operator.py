@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.meta import MetaArray
 from tritorch.autograd.nodes import Node
-from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import not_implemented, promote_types
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import dtypes_of
 from tritorch.ops.record.backends import composed_backend, resolve
+from tritorch.ops.record.checks import dtypes_of
 from tritorch.ops.record.gradients import argument_names, compile_backward, output_of
 from tritorch.ops.record.infer import KINDS, inferred, laid_out as infer_layout
 
@@ -143,7 +143,7 @@ class Operator(_C.OperatorBase):
         parts: all results by smaller operators, `parts(*inputs, *params)`, for a kernel that is
         written for several calls; a tuple if there are several.
         fuses: how an element of the result is computed in such a kernel, where the kind does not
-        say it (`_following/fusing/definitions.py`)."""
+        say it (`compilation/fuse/definitions.py`)."""
         self.name = name
         self.inputs = tuple(inputs.split())
         self.params = tuple(params.split())

@@ -15,8 +15,8 @@ from tritorch._C import Array
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import result_type, scalar_name
 from tritorch.core.tensor import Tensor
-from tritorch.gpu.layout import is_dense
-from tritorch.ops.checks import require_castable
+from tritorch.gpu.pointwise.layout import is_dense
+from tritorch.ops.record.checks import require_castable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

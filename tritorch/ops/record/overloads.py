@@ -421,7 +421,7 @@ def _function_of(schema: FunctionSchema) -> Callable[..., Any]:
         if record is None or read is None:
             raise NotImplementedError(f"tritorch has no {schema.name} yet: {schema}")
         return functools.partial(_run_record, record, read)
-    importlib.import_module("tritorch.ops.legacy.internal")
+    importlib.import_module("tritorch.compat.legacy_operators.internal")
     full = f"{name}.{schema.overload_name}"
     function = INTERNAL.get(full) or INTERNAL.get(name) or public_function(schema)
     if function is not None:

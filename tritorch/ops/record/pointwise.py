@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.core import arrays, defaults
-from tritorch.core.arrays import cast_number
+from tritorch.arrays import arrays
+from tritorch.arrays.arrays import cast_number
+from tritorch.arrays.meta import MetaArray
+from tritorch.core import defaults
 from tritorch.core.dtype import (
     all_dtypes,
     bool_,
@@ -29,21 +31,20 @@ from tritorch.core.dtype import (
     float32,
     from_numpy_dtype,
 )
-from tritorch.core.meta import MetaArray
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.tensor import Tensor
 from tritorch.gpu.by_host import through_host
-from tritorch.gpu.layout import LONG
+from tritorch.gpu.pointwise.layout import LONG
 from tritorch.host import threads
-from tritorch.host.chained import Chained, with_chains
-from tritorch.host.narrow import WIDE
-from tritorch.ops.checks import (
+from tritorch.host.chains.chained import Chained, with_chains
+from tritorch.host.pointwise.narrow import WIDE
+from tritorch.ops.record.backends import composed_backend
+from tritorch.ops.record.checks import (
     broadcast_shapes,
     require_castable,
     require_distinct_elements,
     shape_error,
 )
-from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.infer import elementwise, note_call
 from tritorch.ops.record.operator import Array, Operator, ndarray
 from tritorch.ops.record.outputs import require_dtype, require_separate
@@ -311,13 +312,13 @@ class Pointwise(Operator):
 
 @functools.cache
 def gpu_pointwise() -> Any:
-    from tritorch.gpu import pointwise
+    from tritorch.gpu.pointwise import pointwise
 
     return pointwise
 
 
 @functools.cache
 def gpu_complex() -> Any:
-    from tritorch.gpu import complex
+    from tritorch.gpu.pointwise import complex
 
     return complex

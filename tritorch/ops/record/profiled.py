@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tritorch import _C
+from tritorch.arrays.meta import MetaArray
 from tritorch.core.dispatching import noting
 from tritorch.core.dtype import all_dtypes
-from tritorch.core.meta import MetaArray
 from tritorch.core.scopes import unrecorded
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.maker import Maker

@@ -10,11 +10,12 @@ from typing import Any, cast
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays import arrays
 from tritorch.autograd.graph import check_inplace, place
-from tritorch.core import arrays, scopes
+from tritorch.core import scopes
 from tritorch.core.published import AUTOCAST, FUNCTIONAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import OVERLAP, require_castable, require_tensor
+from tritorch.ops.record.checks import OVERLAP, require_castable, require_tensor
 from tritorch.ops.record.operator import OPERATORS, Operator
 from tritorch.ops.record.outputs import (
     cpp_name,

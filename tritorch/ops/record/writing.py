@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.arrays.meta import MetaArray
 from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core.dispatching import asked, entered, kept_copy, noted, watching
-from tritorch.core.meta import MetaArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import argument_names
 from tritorch.ops.record.operator import Operator

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from tritorch import _C, cuda
-from tritorch.autograd._recordings import Recording
 from tritorch.profiler._page.gaps import CAUSES, Gaps
 from tritorch.profiler._page.memory import memory
 from tritorch.profiler._page.peaks import Peak, peak_of
 from tritorch.profiler._page.run import Run, is_users
 from tritorch.profiler._page.tables import Tables
 from tritorch.profiler._page.timeline import timeline
+from tritorch.profiler.recorded.recordings import Recording
 from tritorch.version import __version__
 
 __all__ = ["page_data", "write_file", "write_page"]

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tritorch.autograd._recordings import Recording, Span, Thread
 from tritorch.core import profiling
 from tritorch.core.profiling import events
+from tritorch.profiler.recorded.recordings import Recording, Span, Thread
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _LIBRARIES = tuple(

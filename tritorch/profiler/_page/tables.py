@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from tritorch import backends
-from tritorch.autograd._recordings import Call, Shape
 from tritorch.core import profiling
 from tritorch.profiler._page.peaks import Peak
 from tritorch.profiler._page.run import Host, Run, rounded
+from tritorch.profiler.recorded.recordings import Call, Shape
 
 
 @dataclass

@@ -56,7 +56,7 @@ class FunctionCounts:
         return self._data[item]
 
     def __repr__(self) -> str:
-        from tritorch._tensor_str import PRINT_OPTS
+        from tritorch.compat.torch_private._tensor_str import PRINT_OPTS
 
         # A sign counts twice in PyTorch's columns.
         digits = max((len(str(c)) + (c < 0) for c, _ in self), default=0)

@@ -1,4 +1,4 @@
-"""Nested tensors: what dense records do with them (Note [Nested tensors] in `core/nested.py`)."""
+"""Nested tensors: what dense records do with them (Note [Nested tensors] in `arrays/nested.py`)."""
 
 from tritorch.ops.interpret.nested import (
     common,

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.arrays.nested import Jagged, NestedArray, Ragged
+from tritorch.arrays.strides import contiguous_strides
 from tritorch.core import defaults
 from tritorch.core.dtype import bool_, int64
-from tritorch.core.nested import Jagged, NestedArray, Ragged
 from tritorch.core.published import PUBLIC
-from tritorch.core.strides import contiguous_strides
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.padding import from_padded, jagged_rows, padded_rows
 from tritorch.ops.interpret.nested.record import (

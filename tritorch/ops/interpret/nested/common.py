@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tritorch import _C
+from tritorch.arrays.nested import Jagged, NestedArray, Ragged, nested_int_of, share_nested_int
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import scopes
 from tritorch.core.layout import contiguous_format, preserve_format
-from tritorch.core.nested import Jagged, NestedArray, Ragged, nested_int_of, share_nested_int
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.functions import both, jagged

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tritorch.core.arrays import dtype_of
-from tritorch.core.meta import MetaArray
-from tritorch.core.nested import Jagged, NestedInt
+from tritorch.arrays.arrays import dtype_of
+from tritorch.arrays.meta import MetaArray
+from tritorch.arrays.nested import Jagged, NestedInt
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.record import (

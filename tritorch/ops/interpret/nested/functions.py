@@ -13,8 +13,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tritorch.arrays.nested import Jagged
 from tritorch.core.gates import GATES
-from tritorch.core.nested import Jagged
 from tritorch.ops.interpret.nested.record import is_nested, structure_of
 
 JAGGED: dict[str, Callable[..., Any]] = {}

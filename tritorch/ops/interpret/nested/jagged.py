@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.arrays.nested import Jagged
 from tritorch.core.dims import wrap_dim
 from tritorch.core.layout import contiguous_format, preserve_format
-from tritorch.core.nested import Jagged
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import sizes
 from tritorch.ops.interpret.nested.functions import jagged
 from tritorch.ops.interpret.nested.record import (
     cannot_run,
@@ -27,6 +26,7 @@ from tritorch.ops.interpret.nested.record import (
     structure_of,
     values_of,
 )
+from tritorch.ops.record.checks import sizes
 
 Plain = Any
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.arrays.nested import Jagged, NestedInt
 from tritorch.core.dims import wrap_dim
 from tritorch.core.gates import GATES
-from tritorch.core.nested import Jagged, NestedInt
 from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.functions import jagged
@@ -276,7 +276,7 @@ def _has_one_kernel(tensors: Sequence[Tensor], gqa: bool) -> bool:
 def _in_one(
     tensors: Sequence[Any], structure: Jagged, causal: bool, scale: Any, gqa: bool
 ) -> Tensor:
-    from tritorch.ops.varlen import varlen
+    from tritorch.ops.nn.varlen import varlen
 
     heads = tensors[0].ndim == 4
     rows = [values_of(t).transpose(0, 1) if heads else values_of(t).unsqueeze(1) for t in tensors]

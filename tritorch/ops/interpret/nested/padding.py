@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch.core.arrays import cast_number
+from tritorch.arrays.arrays import cast_number
+from tritorch.arrays.nested import Jagged, Ragged
 from tritorch.core.dtype import dtype
 from tritorch.core.info import iinfo
-from tritorch.core.nested import Jagged, Ragged
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.record import (

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.arrays.nested import Jagged, NestedInt, Ragged
 from tritorch.autograd.graph import check_inplace
 from tritorch.core import scopes
-from tritorch.core.nested import Jagged, NestedInt, Ragged
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import require_castable
 from tritorch.ops.interpret.nested.record import (
     is_nested,
     made,
@@ -20,6 +19,7 @@ from tritorch.ops.interpret.nested.record import (
     title_of,
     values_of,
 )
+from tritorch.ops.record.checks import require_castable
 from tritorch.ops.record.kinds import apply
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core.nested import Jagged, NestedArray, Ragged, Shape
+from tritorch.arrays.nested import Jagged, NestedArray, Ragged, Shape
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core.arrays import dtype_of, strides_of
+from tritorch.arrays.arrays import dtype_of, strides_of
+from tritorch.arrays.meta import MetaArray
+from tritorch.arrays.nested import Jagged, Ragged
 from tritorch.core.dtype import dtype
 from tritorch.core.info import finfo, iinfo
-from tritorch.core.meta import MetaArray
-from tritorch.core.nested import Jagged, Ragged
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested import fold

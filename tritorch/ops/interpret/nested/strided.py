@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tritorch.arrays.nested import NestedInt, Ragged, Shape
 from tritorch.core.dims import wrap_dim
 from tritorch.core.gates import GATES
 from tritorch.core.layout import contiguous_format, preserve_format
-from tritorch.core.nested import NestedInt, Ragged, Shape
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import sizes
 from tritorch.ops.interpret.nested.functions import strided
 from tritorch.ops.interpret.nested.record import (
     cannot_run,
@@ -25,6 +24,7 @@ from tritorch.ops.interpret.nested.record import (
     structure_of,
     values_of,
 )
+from tritorch.ops.record.checks import sizes
 
 Plain = Any
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tritorch.arrays.nested import Ragged
 from tritorch.core.dims import wrap_dim
 from tritorch.core.gates import GATES
-from tritorch.core.nested import Ragged
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.functions import strided
 from tritorch.ops.interpret.nested.record import (

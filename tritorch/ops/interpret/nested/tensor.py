@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch import _C
+from tritorch.arrays.nested import Jagged, NestedArray
 from tritorch.core import dispatching
-from tritorch.core.nested import Jagged, NestedArray
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 

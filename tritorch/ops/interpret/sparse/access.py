@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tritorch import _C
+from tritorch.arrays.sparse import BY_ROW, COMPRESSED, SHOWN, SparseArray
 from tritorch.core import layout as layouts
 from tritorch.core.dtype import int64
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import BY_ROW, COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.record import (
     cannot_run,

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.arrays.sparse import BLOCKED, BY_ROW, COMPRESSED, SHOWN, SparseArray
 from tritorch.core import defaults, layout as layouts
 from tritorch.core.dtype import dtype, int64
 from tritorch.core.layout import layout
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import BLOCKED, BY_ROW, COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import sizes
 from tritorch.ops.interpret.sparse import invariants
 from tritorch.ops.interpret.sparse.record import coo, filled, warn_of_compressed
+from tritorch.ops.record.checks import sizes
 from tritorch.ops.record.publishing import public
 
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.arrays.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
 from tritorch.core import layout as layouts
 from tritorch.core.dtype import dtype, int64
 from tritorch.core.layout import layout
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.record import (
     cannot_run,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.arrays.sparse import SHOWN
 from tritorch.core import layout as layouts
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import SHOWN
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import sizes
 from tritorch.ops.interpret.sparse.convert import convert
 from tritorch.ops.interpret.sparse.record import arange, coo
+from tritorch.ops.record.checks import sizes
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:

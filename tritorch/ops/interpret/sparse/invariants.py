@@ -7,9 +7,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.arrays.sparse import BLOCKED, BY_ROW
 from tritorch.core.promotion import scalar_name
 from tritorch.core.scopes import Scope
-from tritorch.core.sparse import BLOCKED, BY_ROW
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 from tritorch.ops.interpret.sparse.record import arange, flat_keys

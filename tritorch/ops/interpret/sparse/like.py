@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.arrays.sparse import SparseArray
 from tritorch.core import layout as layouts
 from tritorch.core.dtype import dtype
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.build import empty, wrap
 from tritorch.ops.interpret.sparse.record import cannot_run, is_sparse

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.arrays.sparse import SHOWN, SparseArray
 from tritorch.autograd.graph import check_inplace
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
-from tritorch.ops.checks import broadcast_shapes, require_castable
 from tritorch.ops.interpret.sparse.convert import compress, to_dense
 from tritorch.ops.interpret.sparse.record import (
     SparseOperator,
@@ -29,6 +28,7 @@ from tritorch.ops.interpret.sparse.record import (
     values_of,
 )
 from tritorch.ops.record.apply import apply
+from tritorch.ops.record.checks import broadcast_shapes, require_castable
 
 
 def _title(op: Any) -> str:

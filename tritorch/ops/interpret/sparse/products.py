@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch import _C
+from tritorch.arrays.sparse import COMPRESSED, SHOWN, SparseArray
 from tritorch.core import layout as layouts
 from tritorch.core.published import PUBLIC, computes
-from tritorch.core.sparse import COMPRESSED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor, attach
-from tritorch.ops.checks import require_tensor
 from tritorch.ops.interpret.sparse.convert import compress, to_dense
 from tritorch.ops.interpret.sparse.record import (
     SparseOperator,
@@ -30,6 +29,7 @@ from tritorch.ops.interpret.sparse.record import (
     rule,
     values_of,
 )
+from tritorch.ops.record.checks import require_tensor
 from tritorch.ops.record.operator import Operator
 
 

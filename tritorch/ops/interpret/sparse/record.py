@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.arrays.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
 from tritorch.core import defaults, layout as layouts, scopes
 from tritorch.core.dtype import bool_
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
 
@@ -330,7 +330,7 @@ def _sum_runs(values: Tensor, starts: Tensor, n: int) -> Tensor:
         counts = values.new_zeros((n, *values.shape[1:]), dtype=segment.dtype)
         return counts.index_add(0, segment, values.long()) != 0
     if not values.is_cuda:
-        from tritorch.host.sparse import sum_runs
+        from tritorch.host.linalg.sparse import sum_runs
 
         return _C.wrap(sum_runs(values._array, starts._array, segment._array))
     return values.new_zeros((n, *values.shape[1:])).index_add(0, segment, values)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.arrays.sparse import SHOWN
 from tritorch.core import layout as layouts
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import SHOWN
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.convert import compress
 from tritorch.ops.interpret.sparse.record import (

@@ -6,9 +6,9 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.arrays.sparse import BLOCKED, SHOWN, SparseArray
 from tritorch.core import layout as layouts
 from tritorch.core.published import PUBLIC
-from tritorch.core.sparse import BLOCKED, SHOWN, SparseArray
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.convert import compress
 from tritorch.ops.interpret.sparse.record import (

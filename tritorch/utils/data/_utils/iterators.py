@@ -10,7 +10,7 @@ import warnings
 import weakref
 from typing import Any
 
-from tritorch._utils import ExceptionWrapper
+from tritorch.compat.torch_private._utils import ExceptionWrapper
 from tritorch.core import profiling
 from tritorch.core.profiling import events
 from tritorch.utils.data._utils import stall

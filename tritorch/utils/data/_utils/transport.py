@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch._utils import ExceptionWrapper
-from tritorch.core import arrays
+from tritorch.arrays import arrays
+from tritorch.compat.torch_private._utils import ExceptionWrapper
 from tritorch.core.dtype import uint8
 from tritorch.core.sharing import Segment, new_file, segment_of
 from tritorch.core.storage import UntypedStorage

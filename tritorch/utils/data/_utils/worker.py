@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tritorch._utils import ExceptionWrapper
+from tritorch.compat.torch_private._utils import ExceptionWrapper
 from tritorch.core.generator import Generator, manual_seed
 from tritorch.host.threads import set_num_threads
 from tritorch.utils.data._utils import stall, transport

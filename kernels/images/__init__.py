@@ -1,0 +1,1 @@
+"""Kernels on images: convolution, pooling, interpolation."""

@@ -1,0 +1,1 @@
+"""Products, decompositions and sparse products of matrices."""

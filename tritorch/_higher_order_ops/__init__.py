@@ -1,7 +1,0 @@
-"""Operators of functions: they run as they are, and are nodes where a program is traced."""
-
-from tritorch._higher_order_ops.associative_scan import associative_scan
-from tritorch._higher_order_ops.control import cond, map, while_loop
-from tritorch._higher_order_ops.scan import scan
-
-__all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]

@@ -1,0 +1,1 @@
+"""Python's answers for names of `torch._C`, PyTorch's extension."""

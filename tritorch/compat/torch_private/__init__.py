@@ -1,0 +1,1 @@
+"""Modules at PyTorch's private paths: `tritorch._dynamo` is here (`compat/moved.py`)."""

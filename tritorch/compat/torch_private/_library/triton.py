@@ -1,0 +1,53 @@
+"""Operators that launch a program's own Triton kernels."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from tritorch.compat.torch_private._library.custom_ops import custom_op
+
+_wrapping = ContextVar("wrapping", default=True)
+
+
+def is_wrap_triton_enabled() -> bool:
+    """True unless `set_wrap_triton_enabled(False)` is around the call."""
+    return _wrapping.get()
+
+
+@contextlib.contextmanager
+def set_wrap_triton_enabled(enabled: bool) -> Iterator[None]:
+    """Sets whether `wrap_triton` gives a kernel that graphs may record, within the block.
+
+    The result is the kernel itself in either case: graphs record the operators around it."""
+    token = _wrapping.set(enabled)
+    try:
+        yield
+    finally:
+        _wrapping.reset(token)
+
+
+def wrap_triton(triton_kernel: Any, /) -> Any:
+    """The kernel itself: launches inside of an operator are its own business."""
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    if not isinstance(triton_kernel, (JITFunction, Autotuner)):
+        raise RuntimeError(
+            "wrap_triton only works on functions annotated with triton.jit or triton.autotune"
+        )
+    return triton_kernel
+
+
+def triton_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    schema: str | None = None,
+) -> Any:
+    """`custom_op` for a function that launches Triton kernels: on every device where they run."""
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)

@@ -1,0 +1,1 @@
+"""Dynamic shapes: sizes and numbers that differ between runs become symbols."""

@@ -1,0 +1,1 @@
+"""Following a program: public calls are recorded, compared with known ones, and deferred."""

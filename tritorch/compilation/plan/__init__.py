@@ -1,0 +1,1 @@
+"""From recorded calls to programs of functions of arrays."""

@@ -1,0 +1,1 @@
+"""Backends of others, graphs, logs and explanations of compiled programs."""

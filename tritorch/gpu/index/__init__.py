@@ -1,0 +1,1 @@
+"""Indexing, gathering, scattering, sorting, launched on a GPU."""

@@ -1,0 +1,1 @@
+"""Functions of lists of arrays, launched on a GPU."""

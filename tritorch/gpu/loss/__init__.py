@@ -1,0 +1,1 @@
+"""Losses, launched on a GPU."""

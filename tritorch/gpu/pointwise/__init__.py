@@ -1,0 +1,1 @@
+"""Pointwise functions, launched on a GPU."""

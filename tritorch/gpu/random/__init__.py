@@ -1,0 +1,1 @@
+"""Random numbers, launched on a GPU."""

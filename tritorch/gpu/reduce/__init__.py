@@ -1,0 +1,1 @@
+"""Reductions, scans, softmax, launched on a GPU."""

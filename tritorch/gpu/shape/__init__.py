@@ -1,0 +1,1 @@
+"""Copies, joining, reordering and padding, launched on a GPU."""

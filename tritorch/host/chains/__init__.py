@@ -1,0 +1,1 @@
+"""Pointwise functions composed into one native pass over memory, computed on ndarrays."""

@@ -1,0 +1,1 @@
+"""Indexing, gathering, scattering, sorting, computed on ndarrays."""

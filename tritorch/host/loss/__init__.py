@@ -1,0 +1,1 @@
+"""Losses, computed on ndarrays."""

@@ -1,0 +1,1 @@
+"""Convolution, normalisation, pooling, attention, recurrent networks, computed on ndarrays."""

@@ -1,0 +1,1 @@
+"""Pointwise functions, computed on ndarrays."""

@@ -1,0 +1,1 @@
+"""Random numbers, computed on ndarrays."""

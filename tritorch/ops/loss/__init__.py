@@ -1,0 +1,1 @@
+"""Losses, declared as operators."""

@@ -1,0 +1,1 @@
+"""Convolution, normalisation, pooling, attention, recurrent networks, declared as operators."""

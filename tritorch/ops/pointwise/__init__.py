@@ -1,0 +1,1 @@
+"""Pointwise functions, declared as operators."""

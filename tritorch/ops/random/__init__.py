@@ -1,0 +1,1 @@
+"""Random numbers, declared as operators."""

@@ -1,0 +1,1 @@
+"""Reductions, scans, softmax, declared as operators."""

@@ -1,0 +1,1 @@
+"""Copies, joining, reordering and padding, declared as operators."""

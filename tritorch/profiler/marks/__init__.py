@@ -1,0 +1,1 @@
+"""Marks for other profilers: NVTX and ITT."""
