@@ -13,7 +13,7 @@ NATIVE  := CMakeLists.txt pyproject.toml $(shell find src -type f \( -name '*.cp
 MODULES := $(shell find tritorch kernels examples \( -name '*.py' -o -name '*.pyi' \) | LC_ALL=C sort)
 CPP     := $(shell find src tests/cpp bench/cpp \( -name '*.cpp' -o -name '*.h' \) 2>/dev/null)
 
-.PHONY: help demo judge-accuracy judge-types test test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
+.PHONY: help demo judge-types test test-all test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -22,8 +22,11 @@ help:  ## this list
 demo: $(VENV)/.package  ## install into .venv, report, train a small GPT and let it write
 	$(BIN)/python -m tritorch demo --out build/demo
 
-test: $(VENV)/.package $(VENV)/.test-tools  ## install into .venv and run every test
+test: $(VENV)/.package $(VENV)/.test-tools  ## install into .venv and run the tests, but for the slow tier
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests $(PYTEST_ARGS)
+
+test-all:  ## install into .venv and run every test
+	$(MAKE) test PYTEST_ARGS='--slow $(PYTEST_ARGS)'
 
 # The GPU machines have the oldest Triton that is supported, on a newer Python: an environment and a
 # build of their own.  Kernels are compiled for their GPU; `make test` compiles for the others.
@@ -32,7 +35,7 @@ test-oldest:  ## what launches and compiles, with Triton 3.6.0 on Python 3.12
 	@python=$$(tools/find_python.sh 3.12) || { echo "test-oldest needs Python 3.12"; exit 1; }; \
 	TRITORCH_COMPILE_TARGETS=$(TARGETS) \
 	$(MAKE) VENV=.venv-py312 PYTHON="$$python" TRITON=3.6.0 test \
-	  PYTEST_ARGS='-m "device or compile" $(PYTEST_ARGS)'
+	  PYTEST_ARGS='--slow -m "device or compile" $(PYTEST_ARGS)'
 
 lint: $(VENV)/.dev-tools  ## ruff, mypy on the public package, clang-format
 	$(BIN)/ruff check .

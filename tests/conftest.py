@@ -5,8 +5,9 @@
     simulated    means something on the simulated device only: seeds, injected failures
     gpu          needs a real GPU
     compile      compiles kernels for real targets, without a GPU
+    slow         takes seconds, or repeats at length what a quick test does once: run with --slow
 
-Everything below tests/cuda is `device` unless it says otherwise.
+`make test` leaves the slow tier out, `.ci/run` has it.  Everything below tests/cuda is `device` unless it says otherwise.
 """
 
 from __future__ import annotations
@@ -81,11 +82,22 @@ def pytest_unconfigure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="runs the tests in a random order")
+    parser.addoption("--slow", action="store_true", help="runs the slow tests, too")
+
+
+def _are_slow_wanted(config: pytest.Config) -> bool:
+    """Slow tests run with --slow, and where they are named by a marker or one by one."""
+    named = any("::" in str(argument) for argument in config.args)
+    return config.getoption("--slow") or "slow" in config.getoption("markexpr") or named
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--shuffle") is not None:
         random.Random(config.getoption("--shuffle")).shuffle(items)
+    if not _are_slow_wanted(config):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
     below_cuda = functools.cache(lambda path: (_TESTS / "cuda") in path.parents)
     for item in items:
         if " at 0x" in item.nodeid:  # workers would collect different tests
