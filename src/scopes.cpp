@@ -45,7 +45,8 @@ struct Scope {
 };
 
 PyTypeObject *scope_type, *made_type, *guarded_type;
-PyObject *missing, *changes_name, *decorate_name, *decorates_name, *enter_name, *exit_name;
+PyObject *missing, *changes_name, *decorate_name, *decorates_name, *enter_name, *exit_name,
+    *choices_name, *mode_name;
 
 Scope* as_scope(PyObject* object) { return reinterpret_cast<Scope*>(object); }
 bool is_scope(PyObject* object) { return PyObject_TypeCheck(object, scope_type); }
@@ -400,13 +401,31 @@ PyType_Spec mode_spec = {"tritorch._C.ScopeItself", 0, 0, Py_TPFLAGS_DEFAULT | P
 // ---- a Scope that sets when it is made
 // -----------------------------------------------------------
 
+// A class whose only argument is a bool may have `choices`, the changes of False and of True; the
+// argument is its `mode`.  -> null without an error: `changes` is to be called.
+PyObject* chosen_changes(PyObject* self, PyObject* args, PyObject* names) {
+  if (names || PyTuple_GET_SIZE(args) != 1 || !PyBool_Check(PyTuple_GET_ITEM(args, 0)))
+    return nullptr;
+  PyObject* mode = PyTuple_GET_ITEM(args, 0);
+  PyObject* choices = PyObject_GetAttr(self, choices_name);
+  PyObject* found = choices && PyTuple_CheckExact(choices) && PyTuple_GET_SIZE(choices) == 2
+                        ? Py_NewRef(PyTuple_GET_ITEM(choices, mode == Py_True))
+                        : nullptr;
+  Py_XDECREF(choices);
+  if (found && PyObject_SetAttr(self, mode_name, mode) < 0) Py_CLEAR(found);
+  return found;
+}
+
 // `set_grad_enabled(False)` is a call that sets, and what it gives is a context that sets it back.
 // A Ctrl-C may arrive between the call and `with`; then the value is dropped while the exception is
 // on its way, and takes back what it has set.  What was dropped without one has set for good.
 int set_when_made(PyObject* self, PyObject* args, PyObject* names) {
-  PyObject* method = PyObject_GetAttr(self, changes_name);
-  PyObject* changes = method ? PyObject_Call(method, args, names) : nullptr;
-  Py_XDECREF(method);
+  PyObject* changes = chosen_changes(self, args, names);
+  if (!changes && !PyErr_Occurred()) {
+    PyObject* method = PyObject_GetAttr(self, changes_name);
+    changes = method ? PyObject_Call(method, args, names) : nullptr;
+    Py_XDECREF(method);
+  }
   if (!changes || !PyTuple_CheckExact(changes)) {
     if (changes) PyErr_SetString(PyExc_TypeError, "`changes` makes a tuple");
     Py_XDECREF(changes);
@@ -633,7 +652,10 @@ bool add_scope_types(PyObject* module) {
   decorates_name = PyUnicode_InternFromString("decorates");
   enter_name = PyUnicode_InternFromString("__enter__");
   exit_name = PyUnicode_InternFromString("__exit__");
-  if (!missing || !changes_name || !decorate_name || !decorates_name || !enter_name || !exit_name)
+  choices_name = PyUnicode_InternFromString("choices");
+  mode_name = PyUnicode_InternFromString("mode");
+  if (!choices_name || !mode_name || !missing || !changes_name || !decorate_name ||
+      !decorates_name || !enter_name || !exit_name)
     return false;
   scope_type = added(module, &scope_spec, nullptr);
   return scope_type && added(module, &mode_spec, scope_type) &&

@@ -7,7 +7,8 @@
     compile      compiles kernels for real targets, without a GPU
     slow         takes seconds, or repeats at length what a quick test does once: run with --slow
 
-`make test` leaves the slow tier out, `.ci/run` has it.  Everything below tests/cuda is `device` unless it says otherwise.
+`make test` leaves the slow tier out, `.ci/run` has it.  Everything below tests/cuda is `device`
+unless it says otherwise.
 """
 
 from __future__ import annotations

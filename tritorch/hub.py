@@ -19,13 +19,14 @@ import sys
 import uuid
 import warnings
 import zipfile
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import ContentTooShortError, HTTPError, URLError
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
+from tritorch.core.scopes import Scope
 from tritorch.serialization import MAP_LOCATION, load as _load_file
 
 __all__ = [
@@ -391,14 +392,14 @@ def _check_repo_is_trusted(
 # ---- hubconf.py ----------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _hubconf(folder: str) -> Iterator[Any]:
-    """The module hubconf.py of a folder, which is on the path meanwhile."""
-    sys.path.insert(0, folder)
-    try:
-        yield _import_module(MODULE_HUBCONF, os.path.join(folder, MODULE_HUBCONF))
-    finally:
-        sys.path.remove(folder)
+def _on_path(folder: str) -> Scope:
+    """Within it, modules are looked for in a folder first."""
+    return Scope((partial(sys.path.insert, 0, folder), None, partial(sys.path.remove, folder)))
+
+
+def _hubconf(folder: str) -> Any:
+    """The module hubconf.py of a folder."""
+    return _import_module(MODULE_HUBCONF, os.path.join(folder, MODULE_HUBCONF))
 
 
 def _import_module(name: str, path: str) -> Any:
@@ -440,7 +441,8 @@ def list(
     folder = _get_cache_or_reload(
         github, force_reload, trust_repo, verbose=verbose, skip_validation=skip_validation
     )
-    with _hubconf(folder) as module:
+    with _on_path(folder):
+        module = _hubconf(folder)
         return [name for name in dir(module) if callable(getattr(module, name)) and name[0] != "_"]
 
 
@@ -455,7 +457,8 @@ def help(
     folder = _get_cache_or_reload(
         github, force_reload, trust_repo, verbose=True, skip_validation=skip_validation
     )
-    with _hubconf(folder) as module:
+    with _on_path(folder):
+        module = _hubconf(folder)
         return _load_entry_from_hubconf(module, model).__doc__
 
 
@@ -487,5 +490,6 @@ def load(
 
 
 def _load_local(hubconf_dir: str, model: str, *args: Any, **kwargs: Any) -> Any:
-    with _hubconf(hubconf_dir) as module:
+    with _on_path(hubconf_dir):
+        module = _hubconf(hubconf_dir)
         return _load_entry_from_hubconf(module, model)(*args, **kwargs)

@@ -11,9 +11,8 @@ docs/custom_operators.md shows all of it.
 
 from __future__ import annotations
 
-import contextlib
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch.amp import policies
@@ -27,6 +26,7 @@ from tritorch.compat.torch_private._library.triton import triton_op, wrap_triton
 from tritorch.compat.torch_private._library.utils import program_source
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device
+from tritorch.core.scopes import Giving, Scope, scoped, set_back
 from tritorch.ops.record.operator import OPERATORS
 from tritorch.ops.record.overloads import OpOverload, computed_by, overload_of
 from tritorch.ops.record.replacing import replace
@@ -245,14 +245,11 @@ def _del_library(
         steps.pop()()
 
 
-@contextlib.contextmanager
-def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+@scoped
+def _scoped_library(*args: Any, **kwargs: Any) -> Scope:
     """A library for the time of a block."""
     library = Library(*args, **kwargs)
-    try:
-        yield library
-    finally:
-        library._destroy()
+    return Giving(library, set_back(library._destroy))
 
 
 def _replaced(name: str, key: str, kernel: Callable[..., Any]) -> Callable[[], None]:

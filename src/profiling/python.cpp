@@ -263,6 +263,14 @@ struct Open {
   std::uint64_t generation;
 };
 
+// Ends an event, if it has not ended and its profile goes on; whether it did.
+bool end_now(const Open& open) {
+  if (open.generation != generation || open.event->end) return false;
+  open.event->end = now();
+  here().close(open.event);
+  return true;
+}
+
 // begin(kind, name, sequence=-1, arguments=()) -> an open event, or None
 PyObject* begin_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n < 2 || (n > 3 && !PyTuple_Check(args[3])))
@@ -284,8 +292,11 @@ PyObject* begin_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
     event->stack = static_cast<std::uint32_t>(capture_trace());
   }
   auto* open = new Open{event, generation};
+  // One that a Ctrl-C kept from being ended ends where it is dropped.
   return PyCapsule_New(open, kOpenEvent, [](PyObject* self) {
-    delete static_cast<Open*>(PyCapsule_GetPointer(self, kOpenEvent));
+    auto* dropped = static_cast<Open*>(PyCapsule_GetPointer(self, kOpenEvent));
+    end_now(*dropped);
+    delete dropped;
   });
 }
 
@@ -295,11 +306,7 @@ PyObject* end_event(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (args[0] == Py_None) Py_RETURN_NONE;
   auto* found = static_cast<Open*>(PyCapsule_GetPointer(args[0], kOpenEvent));
   if (!found) return nullptr;
-  if (found->generation == generation && !found->event->end) {
-    found->event->end = now();
-    here().close(found->event);
-    if (n > 1) describe_result(found->event, args[1]);
-  }
+  if (end_now(*found) && n > 1) describe_result(found->event, args[1]);
   Py_RETURN_NONE;
 }
 

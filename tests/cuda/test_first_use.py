@@ -441,8 +441,10 @@ def test_commands_that_make_no_sense(arguments, complaint, capsys):
 def test_unpacking_what_is_none(folder, tmp_path, capsys):
     (tmp_path / "pack").write_text("something else")
     assert _precompile.main(["--unpack", str(tmp_path / "pack")]) == 1
-    assert _precompile.main(["--unpack", str(tmp_path / "none")]) == 1
     assert "not a pack" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        _precompile.main(["--unpack", str(tmp_path / "none")])
+    assert "no such file" in capsys.readouterr().err
     cache.write(*PLACE, ENTRY)
     assert _precompile.main(["--clear"]) == 0 and "1 kernels removed" in capsys.readouterr().out
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -202,6 +205,42 @@ def modes() -> Callable[[], Any]:
         with tritorch.nn.attention.sdpa_kernel(tritorch.nn.attention.SDPBackend.MATH):
             q = tritorch.ones(1, 1, 2, 2)
             found.append(nn.functional.scaled_dot_product_attention(q, q, q).tolist())
+        return found
+
+    return run
+
+
+@program
+def contexts() -> Callable[[], Any]:
+    """Contexts of the packages around: what they set lies in modules, models and lists."""
+    from tritorch import fx, hub
+    from tritorch._library import triton
+    from tritorch._logging._internal import hide_warnings
+    from tritorch.testing._utils import freeze_rng_state
+    from tritorch.utils import _debug_mode
+
+    def state_of() -> Any:
+        hooks = [len(each) for each in _debug_mode._hooks.values()]
+        return hooks, triton.is_wrap_triton_enabled(), math.sqrt is sqrt
+
+    sqrt = math.sqrt
+    before = state_of()
+
+    def run() -> Any:
+        assert state_of() == before, "an earlier run has left something"
+        tritorch.manual_seed(1)
+        found = []
+        with freeze_rng_state(), hide_warnings(lambda *args, **kwargs: False):
+            warnings.warn("nobody sees this", stacklevel=1)
+            found.append(tritorch.rand(2).tolist())
+        found.append(tritorch.rand(2).tolist())
+        with triton.set_wrap_triton_enabled(False), hub._on_path("/nosuch"):
+            found.append((triton.is_wrap_triton_enabled(), sys.path[0]))
+        with _debug_mode.DebugMode.dispatch_hooks(log_hook=lambda *args: None):
+            found.append(len(_debug_mode._hooks["log"]))
+        found.append(len(fx.symbolic_trace(lambda x: x.relu()).graph.nodes))
+        with tritorch.autograd.profiler.record_function("here"):
+            found.append(math.sqrt(4.0))
         return found
 
     return run

@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,8 @@ def snapshot(anew: bool = False) -> dict[str, Any]:
     found["unfollowed, held back"] = _C.follow_counts()
     found["Tensor._a"] = "_a" in vars(tritorch.Tensor)
     found["gc"] = gc.isenabled()
+    found["path"] = list(sys.path)
+    found["warnings"] = repr(warnings.showwarning)
     found["default dtype"] = repr(tritorch.get_default_dtype())
     found["default device"] = repr(tritorch.get_default_device())
     found["cast"] = len(tritorch.amp.state.state.cast)

@@ -6,10 +6,7 @@ import tritorch as torch
 from tritorch._dynamo.utils import disable_cache_limit
 from tritorch._inductor import utils
 from tritorch._inductor.runtime import benchmarking, hints, runtime_utils
-from tritorch._library.triton import (
-    is_wrap_triton_enabled,
-    set_wrap_triton_enabled,
-)
+from tritorch._library.triton import is_wrap_triton_enabled, set_wrap_triton_enabled
 from tritorch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     CheckpointImpl,
     CheckpointWrapper,

@@ -109,7 +109,9 @@ class enable_grad(_Mode):
 class set_grad_enabled(_ModeWhenMade):
     """Turns recording on or off, as a call or as a context."""
 
-    def changes(self, mode: bool) -> Any:
+    choices = _GRAD[False], _GRAD[True]
+
+    def changes(self, mode: bool) -> Any:  # of what is no bool, or has its name
         if type(mode) is not bool:
             require_bool("set_grad_enabled", "enabled", mode, 1)
         self.mode = mode

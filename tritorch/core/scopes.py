@@ -21,11 +21,17 @@ ScopeItself = _C.ScopeItself
 
 
 class ScopeWhenMade(_C.ScopeWhenMade):
-    """A Scope that sets when it is made, a call or a context: it takes what `changes` does."""
+    """A Scope that sets when it is made, a call or a context: it takes what `changes` does.
+
+    choices: the changes of False and of True, where a bool is all that it takes."""
+
+    choices: Any = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "changes" in vars(cls):
+            if "choices" not in vars(cls):
+                cls.choices = None  # of a class above
             _, *parameters = inspect.signature(cls.changes).parameters.values()
             cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
 

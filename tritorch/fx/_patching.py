@@ -6,6 +6,8 @@ import builtins
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tritorch.core.scopes import ScopeItself, set_back
+
 
 class _Patch(NamedTuple):
     """One name, how it is changed and how that is undone."""
@@ -14,12 +16,15 @@ class _Patch(NamedTuple):
     undo: Callable[[], None]
 
 
-class _Patcher:
+class _Patcher(ScopeItself):
     """Changes names in modules' globals and methods of classes; all is undone in the end."""
 
     def __init__(self) -> None:
         self.patches_made: list[_Patch] = []
         self.visited: set[int] = set()
+
+    def changes(self) -> Any:
+        return (set_back(self._undo_all),)
 
     def patch(
         self, frame_dict: dict[str, Any], name: str, new_fn: Any, deduplicate: bool = True
@@ -27,7 +32,9 @@ class _Patcher:
         """Puts a function in the place of a global; one that is patched already stays."""
         new_fn.__fx_already_patched = deduplicate
         if name not in frame_dict and hasattr(builtins, name):
-            self._made(lambda: frame_dict.__setitem__(name, new_fn), lambda: frame_dict.pop(name))
+            self._made(
+                lambda: frame_dict.__setitem__(name, new_fn), lambda: frame_dict.pop(name, None)
+            )
             return
         original = frame_dict[name]
         if getattr(original, "__fx_already_patched", False):
@@ -66,10 +73,8 @@ class _Patcher:
             patch.do()
         return list(self.patches_made)
 
-    def __enter__(self) -> _Patcher:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def _undo_all(self) -> None:
         while self.patches_made:
-            self.patches_made.pop().undo()
+            self.patches_made[-1].undo()  # again, if this was interrupted
+            self.patches_made.pop()
         self.visited.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
 import warnings
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tritorch.arrays.symbolic import SymBool, SymFloat, SymInt
-from tritorch.core.scopes import ScopeWhenMade
+from tritorch.core.scopes import Scope, ScopeWhenMade, set_back
 from tritorch.fx._codegen import (
     CodeGen,
     PythonCode,
@@ -323,14 +322,7 @@ class Graph:
         before = codegen._body_transformer
         codegen._body_transformer = make_transformer(before)
 
-        @contextlib.contextmanager
-        def undo() -> Iterator[None]:
-            try:
-                yield
-            finally:
-                codegen._body_transformer = before
-
-        return undo()
+        return Scope(set_back(setattr, codegen, "_body_transformer", before))
 
     @compatibility(is_backward_compatible=False)
     def process_inputs(self, *args: Any) -> Any:

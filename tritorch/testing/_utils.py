@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tritorch.core import generator
+from tritorch.core.scopes import Scope, scoped, set_back
 from tritorch.cuda import is_initialized, random as cuda_random
 
 
-@contextlib.contextmanager
-def freeze_rng_state() -> Iterator[None]:
+@scoped
+def freeze_rng_state() -> Scope:
     """What is drawn inside is drawn again after it."""
     before = generator.get_rng_state()
-    devices = cuda_random.get_rng_state_all() if is_initialized() else None
-    try:
-        yield
-    finally:
-        generator.set_rng_state(before)
-        if devices is not None:
-            cuda_random.set_rng_state_all(devices)
+    changes = [set_back(generator.set_rng_state, before)]
+    if is_initialized():
+        changes += [set_back(cuda_random.set_rng_state_all, cuda_random.get_rng_state_all())]
+    return Scope(*changes)
 
 
 def wrapper_set_seed(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

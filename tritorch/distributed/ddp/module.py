@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tritorch import Tensor, is_grad_enabled, no_grad
 from tritorch.core.device import device as Device
+from tritorch.core.scopes import Scope, scoped
 from tritorch.distributed.algorithms.join import Join, Joinable
 from tritorch.distributed.collectives import broadcast
 from tritorch.distributed.ddp.buckets import FIRST, GradBucket
@@ -244,15 +244,10 @@ class DistributedDataParallel(Module, Joinable):
     def _to_device(self, value: Any) -> Any:
         return value.to(self._input_device) if isinstance(value, Tensor) else value
 
-    @contextlib.contextmanager
-    def no_sync(self) -> Iterator[None]:
+    @scoped
+    def no_sync(self) -> Scope:
         """Gradients add up here alone, of forward passes inside."""
-        before = self.require_backward_grad_sync
-        self.require_backward_grad_sync = False
-        try:
-            yield
-        finally:
-            self.require_backward_grad_sync = before
+        return Scope((vars(self), "require_backward_grad_sync", False))
 
     def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
         """The inputs on each of some devices."""

@@ -8,11 +8,9 @@ free_symbols(x.shape[0] * 2)                # {s0}
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 from tritorch.arrays import symbolic
@@ -25,6 +23,7 @@ from tritorch.arrays.symbolic import (
     SymFloat,
     SymInt,
 )
+from tritorch.core.scopes import Scope, scoped, set_back
 from tritorch.core.tensor import Tensor
 from tritorch.fx.interpreter import Interpreter
 from tritorch.fx.node import Node
@@ -454,11 +453,7 @@ def uninteresting_files() -> set[str]:
     return {str(module.__file__) for module in (graph, graph_module, interpreter, proxy)}
 
 
-@contextlib.contextmanager
-def _suppress_guards(shape_env: ShapeEnv) -> Iterator[None]:
+@scoped
+def _suppress_guards(shape_env: ShapeEnv) -> Scope:
     """Inside, no guards are noted."""
-    before = list(shape_env.guards)
-    try:
-        yield
-    finally:
-        shape_env.guards[:] = before
+    return Scope(set_back(shape_env.guards.__setitem__, slice(None), list(shape_env.guards)))

@@ -11,9 +11,11 @@ import contextlib
 import itertools
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules import module as modules
 from tritorch.nn.modules.module import Module
@@ -301,12 +303,12 @@ class DebugMode(TorchDispatchMode):
     # ---- hooks --------------------------------------------------------------------------------
 
     @staticmethod
-    @contextlib.contextmanager
+    @scoped
     def dispatch_hooks(
         record_hook: Callable[..., dict[str, Any] | None] | None = None,
         log_hook: Callable[..., dict[str, Any] | None] | None = None,
         pre_log_hook: Any = None,
-    ) -> Iterator[None]:
+    ) -> Scope:
         """Functions of (operator, types, args, kwargs, result) whose dicts are kept at each call:
         log_hook's are shown."""
         added = [
@@ -314,13 +316,12 @@ class DebugMode(TorchDispatchMode):
             for name, hook in (("record", record_hook), ("log", log_hook))
             if hook is not None
         ]
-        for hooks, hook in added:
-            hooks.append(hook)
-        try:
-            yield
-        finally:
-            for hooks, hook in added:
-                hooks.remove(hook)
+        return Scope(
+            *(
+                (partial(hooks.append, hook), None, partial(hooks.remove, hook))
+                for hooks, hook in added
+            )
+        )
 
     @staticmethod
     @contextlib.contextmanager

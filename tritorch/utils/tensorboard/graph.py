@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue
@@ -16,6 +14,7 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
 from tritorch.autograd import no_grad
+from tritorch.core.scopes import Scope, set_back, sets
 from tritorch.core.tensor import Tensor
 from tritorch.overrides import TorchFunctionMode
 from tritorch.trees.walk import tree_flatten
@@ -67,10 +66,18 @@ class _Recorder(TorchFunctionMode):
         return result
 
 
-@contextlib.contextmanager
-def _scopes(model: Any, recorder: _Recorder) -> Iterator[None]:
+def _scopes(model: Any, recorder: _Recorder) -> Scope:
     """Within it, a call of a module below the model is a scope, `Linear[fc1]`."""
-    handles = []
+    handles: list[Any] = []
+
+    def remove() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return Scope(set_back(remove), sets(_add_scopes, model, recorder, handles))
+
+
+def _add_scopes(model: Any, recorder: _Recorder, handles: list[Any]) -> None:
     for path, module in model.named_modules():
         kind, last = type(module).__name__, path.rpartition(".")[2]
         scope = f"{kind}[{last}]" if path else kind
@@ -78,21 +85,10 @@ def _scopes(model: Any, recorder: _Recorder) -> Iterator[None]:
         leave = lambda *args: recorder.scopes.pop() and None
         handles.append(module.register_forward_pre_hook(enter, prepend=True))
         handles.append(module.register_forward_hook(leave, always_call=True))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
-@contextlib.contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    was = model.training
-    model.train(False)
-    try:
-        yield
-    finally:
-        model.train(was)
+def _evaluating(model: Any) -> Scope:
+    return Scope(set_back(model.train, model.training), sets(model.train, False))
 
 
 def graph(

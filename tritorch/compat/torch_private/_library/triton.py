@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from tritorch.compat.torch_private._library.custom_ops import custom_op
+from tritorch.core.scopes import Scope, scoped
 
 _wrapping = ContextVar("wrapping", default=True)
 
@@ -17,16 +18,13 @@ def is_wrap_triton_enabled() -> bool:
     return _wrapping.get()
 
 
-@contextlib.contextmanager
-def set_wrap_triton_enabled(enabled: bool) -> Iterator[None]:
+@scoped
+def set_wrap_triton_enabled(enabled: bool) -> Scope:
     """Sets whether `wrap_triton` gives a kernel that graphs may record, within the block.
 
     The result is the kernel itself in either case: graphs record the operators around it."""
-    token = _wrapping.set(enabled)
-    try:
-        yield
-    finally:
-        _wrapping.reset(token)
+    before = _wrapping.get()
+    return Scope((partial(_wrapping.set, enabled), None, partial(_wrapping.set, before)))
 
 
 def wrap_triton(triton_kernel: Any, /) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import importlib.util
@@ -13,7 +12,7 @@ import os
 import pkgutil
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Generic, ParamSpec
 from weakref import WeakSet
 
@@ -38,6 +37,7 @@ from tritorch.compat.torch_private._logging.structured import (
     trace_structured as trace_structured,
     trace_structured_artifact as trace_structured_artifact,
 )
+from tritorch.core.scopes import Scope, scoped
 
 _P = ParamSpec("_P")
 log = logging.getLogger("torch._logging._internal")
@@ -332,8 +332,8 @@ def user_warning_filter(
     return category is not UserWarning
 
 
-@contextlib.contextmanager
-def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True) -> Iterator[None]:
+@scoped
+def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True) -> Scope:
     """Inside, warnings are shown if filter_fn, given showwarning's arguments, accepts them."""
     before = warnings.showwarning
 
@@ -341,11 +341,7 @@ def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True)
         if filter_fn(*args, **kwargs):
             before(*args, **kwargs)
 
-    try:
-        warnings.showwarning = show
-        yield
-    finally:
-        warnings.showwarning = before
+    return Scope((warnings, "showwarning", show))
 
 
 class LazyString(Generic[_P]):
