@@ -13,7 +13,14 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 @pytest.mark.device
 @pytest.mark.parametrize(
     ("page", "least"),
-    [("operators", 4), ("custom_operators", 4), ("archives", 1), ("nested", 1), ("compile", 3)],
+    [
+        ("operators", 4),
+        ("adding", 3),
+        ("custom_operators", 4),
+        ("archives", 1),
+        ("nested", 1),
+        ("compile", 3),
+    ],
 )
 def test_pages(page, least, tmp_path):
     code = re.findall(r"^```python\n(.*?)^```", (DOCS / f"{page}.md").read_text(), re.M | re.S)
