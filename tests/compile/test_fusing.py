@@ -254,6 +254,7 @@ def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> Non
         assert 0 < sum(moved) - sum(least_bytes([x], []) for x in table) <= 1.1 * least, name
 
 
+@pytest.mark.slow
 @pytest.mark.compile
 @pytest.mark.parametrize("group", fused_targets.GROUPS)
 def test_kernels_compile_for_real_gpus(group: str) -> None:

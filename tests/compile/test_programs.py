@@ -13,6 +13,7 @@ import pytest
 
 import tritorch as torch
 from tests.programs import curves
+from tests.tiers import first_quick
 
 SCRIPTS = Path(curves.__file__).parent / "scripts"
 NAMES = sorted({path.stem for path in SCRIPTS.glob("*.py")} - {"seedless"})
@@ -31,7 +32,7 @@ def printed() -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("way", ["models", "whole"])
+@pytest.mark.parametrize("way", first_quick(["models", "whole"]))
 @pytest.mark.parametrize("name", NAMES)
 def test_programs_print_the_same(name: str, way: str, printed: Any) -> None:
     found = printed[name]

@@ -12,6 +12,7 @@ from collections import Counter
 import pytest
 
 import tritorch as torch
+from tests.tiers import first_quick
 from tritorch import _C
 
 from .blocks import BLOCKS
@@ -39,7 +40,7 @@ def known(seed: int) -> tuple[Program, list[Seen]]:
     return program, observe(program)
 
 
-@pytest.mark.parametrize("first", SEEDS[::PORTION])
+@pytest.mark.parametrize("first", first_quick(SEEDS[::PORTION], 3))
 def test_compiled_is_eager(first: int) -> None:
     for seed in range(first, first + PORTION):
         program, eager = known(seed)
@@ -47,7 +48,7 @@ def test_compiled_is_eager(first: int) -> None:
             pytest.fail(report(program))
 
 
-@pytest.mark.parametrize("first", GROWING[::PORTION])
+@pytest.mark.parametrize("first", first_quick(GROWING[::PORTION]))
 def test_compiled_is_eager_when_sizes_and_numbers_grow(first: int) -> None:
     for seed in range(first, first + PORTION):
         program = generate(seed, growing=True)
@@ -56,7 +57,7 @@ def test_compiled_is_eager_when_sizes_and_numbers_grow(first: int) -> None:
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("first", ON_THE_GPU[::PORTION])
+@pytest.mark.parametrize("first", first_quick(ON_THE_GPU[::PORTION]))
 def test_compiled_is_eager_on_the_gpu(first: int) -> None:
     for seed in range(first, first + PORTION):
         program = generate(seed)
@@ -74,6 +75,7 @@ def test_compiled_is_near_eager_on_the_gpu(first: int) -> None:
             pytest.fail(report(program, device="cuda", near=NEAR))
 
 
+@pytest.mark.slow
 @pytest.mark.device
 def test_compiled_as_graphs_is_eager() -> None:
     """With more calls: programs are noted, drafted and recorded before they are replayed."""
@@ -88,7 +90,7 @@ def test_compiled_as_graphs_is_eager() -> None:
     assert _C.replay_counts()["replayed"] - before > 10 * len(AS_GRAPHS)
 
 
-@pytest.mark.parametrize("name", COMPILERS)
+@pytest.mark.parametrize("name", first_quick(COMPILERS, 4))
 def test_a_wrong_compiler_is_found(name: str) -> None:
     """Each in what it does wrong, not in something else that it changes by the way."""
     compiler, seen, text = COMPILERS[name]

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiers import first_quick
+
 SRC = Path(__file__).parents[2] / "src"
 DECLARED = re.compile(r"\bTRITORCH_WIDEST\(|\[\[gnu::target\(\"avx512f\"\)\]\] \w+ widest\(")
 SOURCES = sorted(
@@ -58,7 +60,7 @@ def _innermost_loops(lines: list[str]) -> list[list[str]]:
 
 @X86
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler to ask")
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", first_quick(SOURCES, 2))
 def test_a_loop_of_every_width_computes_in_vectors_alone(source: str) -> None:
     """GCC 12 makes a branch a lane of some choices between vectors: 36 times the time."""
     seen = 0

@@ -20,6 +20,7 @@ from triton.compiler import ASTSource, make_backend  # noqa: E402
 from triton.runtime.cache import get_cache_manager, triton_key  # noqa: E402
 
 import tritorch.kernels  # noqa: E402
+from tests.tiers import quick  # noqa: E402
 from tritorch.triton.driver import make_launcher  # noqa: E402
 from tritorch.triton.resources import (  # noqa: E402
     parameter_sizes,
@@ -349,13 +350,14 @@ def compiled_here(target, family, name):
     return sorted((share if FOR_ALL else spread)(target, family, name))
 
 
-@pytest.mark.parametrize("target", CHOSEN)
+@pytest.mark.parametrize("target", quick(CHOSEN, 90))
 @pytest.mark.parametrize(("family", "name"), sorted(VARIANTS))
 def test_compiles(target, family, name):
     for i in compiled_here(target, family, name):
         check_variant(target, family, name, i)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "name"), sorted(each for each in VARIANTS if each[0] in TILED), ids="-".join
 )
@@ -390,6 +392,7 @@ def check_variant(target, family, name, i):
         assert spilled(compiled.asm["ptx"]) <= allowed, (types, constants)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "name"), sorted(VARIANTS))
 def test_the_front_end_takes_the_others(family, name):
     """Every variant that is not compiled in this run, and is launched on one of its targets."""
@@ -459,6 +462,7 @@ def of_ones(function, types, constants, larger):
     return ASTSource(function, signature, values, {}), options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted({family for family, _ in VARIANTS}))
 def test_sizes_of_one_compile(family):
     for name in sorted(name for each, name in VARIANTS if each == family):

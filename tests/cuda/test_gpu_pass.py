@@ -22,6 +22,7 @@ def smoke(repository, *arguments):
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_smoke(repository, tmp_path):
     lines = tmp_path / "smoke.jsonl"
     status, results = smoke(repository, "--limit", "300", "--total", "1000", "--json", lines)
@@ -60,7 +61,7 @@ def test(i):
 """
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_lost_device_ends_its_worker_only(workers, repository, tmp_path):
     """tests/conftest.py as on a GPU, with a device that fails from one test on."""
     (tmp_path / "conftest.py").write_text((repository / "tests/conftest.py").read_text())

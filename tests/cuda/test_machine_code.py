@@ -38,6 +38,7 @@ def worse(now, then):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted({family for family, _ in read_sass.chosen()}))
 def test_no_kernel_got_worse(family):
     bad = {}

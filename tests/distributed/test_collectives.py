@@ -3,19 +3,20 @@
 import pytest
 
 from tests.distributed.processes import Ranks
+from tests.tiers import quick
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", quick([1, 2, 3, 4], 1, 3))
 def test_collectives_over_shared_memory(size):
     Ranks("collectives_program.py", size, "exact").succeed()
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("size", quick([2, 3, 4], 3))
 def test_collectives_over_sockets(size):
     Ranks("collectives_program.py", size, "loose", TRITORCH_GLOO_TRANSPORT="tcp").succeed()
 
 
-@pytest.mark.parametrize("algorithm", ["direct", "halving", "tree", "ring"])
+@pytest.mark.parametrize("algorithm", quick(["direct", "halving", "tree", "ring"], "ring"))
 def test_each_algorithm_of_all_reduce(algorithm):
     exactness = "direct" if algorithm == "direct" else "loose"
     Ranks(

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from tests.distributed.processes import Ranks
+from tests.tiers import first_quick
 
 
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("size", first_quick([1, 2, 4], 2))
 def test_data_parallel_training(size):
     Ranks("ddp_program.py", size).succeed()
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.distributed.nccl_faults_program import TIMEOUT
 from tests.distributed.processes import HERE, Ranks
+from tests.tiers import first_quick
 
 PROGRAM = (HERE / "nccl_faults_program.py").read_text().splitlines()
 
@@ -14,11 +15,12 @@ def line(mark):
     return next(i for i, text in enumerate(PROGRAM, 1) if f"# MARK {mark}" in text)
 
 
-@pytest.mark.parametrize(("size", "seed"), [(1, 0), (2, 3)])
+@pytest.mark.parametrize(("size", "seed"), first_quick([(1, 0), (2, 3)]))
 def test_collectives_equal_gloo(size, seed):
     Ranks("nccl_program.py", size, TRITORCH_SIMULATE_CUDA=f"seed={seed}").succeed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "seed"), [(2, 1)])
 def test_data_parallel_training(size, seed):
     Ranks("nccl_ddp_program.py", size, TRITORCH_SIMULATE_CUDA=f"seed={seed}").succeed()

@@ -5,6 +5,7 @@ import pytest
 import tritorch as torch
 import tritorch.distributed as dist
 from tests.distributed.processes import Ranks
+from tests.tiers import first_quick
 from tritorch._subclasses.fake_tensor import FakeTensorMode
 from tritorch.arrays.meta import MetaArray
 from tritorch.distributed import _functional_collectives as funcol
@@ -16,12 +17,12 @@ from tritorch.schema import table
 SIZE = 4
 
 
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("size", first_quick([1, 2, 4], 2))
 def test_collectives_in_compiled_functions(size):
     Ranks("records_program.py", size, "cpu").succeed()
 
 
-@pytest.mark.parametrize(("size", "seed"), [(1, 0), (2, 5), (4, 2)])
+@pytest.mark.parametrize(("size", "seed"), first_quick([(1, 0), (2, 5), (4, 2)]))
 def test_collectives_of_gpus_in_compiled_functions(size, seed):
     Ranks("records_program.py", size, "cuda", TRITORCH_SIMULATE_CUDA=f"seed={seed}").succeed()
 

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.distributed.processes import Ranks
+from tests.tiers import first_quick
 
 
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("size", first_quick([1, 2, 4], 2))
 def test_together(size):
     Ranks("together_program.py", size).succeed()

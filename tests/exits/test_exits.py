@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.exits.states import STATES
+from tests.tiers import first_quick
 
 HERE = Path(__file__).parent
 AT_ONCE = 6  # processes
@@ -82,7 +83,7 @@ def ended(request):
     return done
 
 
-@pytest.mark.parametrize("name", sorted(STATES))
+@pytest.mark.parametrize("name", first_quick(sorted(STATES), 6))
 def test_a_process_ends(ended, name):
     group = ended[name]
     for rank, text in enumerate(group.printed()):

@@ -9,16 +9,19 @@ import pytest
 
 from tests.interrupts.judging import judge
 from tests.interrupts.programs import PROGRAMS
+from tests.tiers import quick
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", quick(PROGRAMS, "eager_training", "compiled_training"))
 def test_nothing_is_left_set(name):
     verdict = judge(name, most=12, seed=len(name))
     assert verdict.interrupts > 6
     assert not verdict.failures, verdict.failures[:3]
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name.startswith("compiled")])
+@pytest.mark.parametrize(
+    "name", quick([name for name in PROGRAMS if name.startswith("compiled")], "compiled_training")
+)
 def test_a_first_run_can_be_interrupted(name):
     verdict = judge(name, most=3, cold=True, seed=1)
     assert verdict.interrupts

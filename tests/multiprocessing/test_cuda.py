@@ -8,13 +8,14 @@ import pytest
 import tritorch
 from tests.multiprocessing import children
 from tests.multiprocessing.test_sharing import ROOT
+from tests.tiers import first_quick
 from tritorch import _C, multiprocessing as mp
 from tritorch.core import lending
 
 pytestmark = pytest.mark.device
 
 
-@pytest.fixture(params=["expandable", "plain"])
+@pytest.fixture(params=first_quick(["expandable", "plain"]))
 def child(request, monkeypatch):
     """A connection to a process that borrows; memory is lent as pieces, or as plain segments."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])

@@ -16,6 +16,7 @@ import pytest
 import tritorch
 from tests.multiprocessing import children
 from tests.patience import PATIENCE
+from tests.tiers import first_quick
 from tritorch import multiprocessing as mp, nn
 from tritorch.core import sharing
 
@@ -32,7 +33,7 @@ def named():
     return {p.name for p in SHARED.glob(f"tritorch-{os.getpid()}-*")}
 
 
-@pytest.fixture(params=["file_descriptor", "file_system"])
+@pytest.fixture(params=first_quick(["file_descriptor", "file_system"]))
 def strategy(request):
     mp.set_sharing_strategy(request.param)
     yield request.param
@@ -41,7 +42,7 @@ def strategy(request):
     assert not named()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", first_quick(["fork", "spawn", "forkserver"]))
 def test_both_sides_see_the_same_memory(strategy, method):
     context = mp.get_context(method)
     there, back = context.SimpleQueue(), context.SimpleQueue()
