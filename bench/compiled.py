@@ -146,7 +146,7 @@ def following(t: Any, rounds: int) -> Any:
         kept.update(found)
         parts: dict[str, list[float]] = {"floor": [], "follow": [], "program": [], "eager": []}
         for _ in range(rounds * 20):
-            region = _C.Region(follower.trie, follower)
+            region = _C.Region(follower.trace_tree, follower)
             region.enter()
             start = time.perf_counter()  # the other clock is a system call
             result = forward()

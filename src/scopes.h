@@ -5,7 +5,8 @@
 
 namespace tritorch {
 
-// Whether what is set back in this thread must be set, even if what waits cannot be computed first.
+// Whether what is set back in this thread must be set, even if deferred calls cannot be computed
+// first.
 extern thread_local int restoring;
 
 // Adds the types and functions to the module.  False with a Python error set on failure.

@@ -9,7 +9,7 @@ runs in a compiled function of its own, called four times, and what it gives, it
 gradients must be those of a plain call.  With `--together` an operator has one compiled function
 for all its samples, so that sizes and numbers differ from call to call.  With `--between` it stands
 between pointwise calls and sums, with which a kernel may join it.  Reported, too: which calls were
-barriers (they cannot wait for the end of the function), and why.
+graph breaks, and why.
 
 On a GPU, or the simulated one (`TRITORCH_SIMULATE_CUDA=1`), kernels are written:
 
@@ -191,7 +191,7 @@ def main() -> int:
     parser.add_argument("--exact", action="store_true", help="as mode='exact' compiles")
     parser.add_argument("--near", type=float, default=0.0, help="how near floats have to be")
     parser.add_argument("--between", action="store_true", help="pointwise calls around each call")
-    parser.add_argument("-v", action="store_true", help="each barrier")
+    parser.add_argument("-v", action="store_true", help="each graph break")
     options = parser.parse_args()
     sys.path.insert(0, options.scripts)
     warnings.simplefilter("ignore")
@@ -204,7 +204,7 @@ def main() -> int:
 
     making = Making(fusing="exact" if options.exact else "default")
     bridge = opinfo.Bridge("tritorch", options.device)
-    calls, opened, differ, barriers = 0, 0, collections.Counter[str](), collections.Counter[str]()
+    calls, dynamic, differ, breaks = 0, 0, collections.Counter[str](), collections.Counter[str]()
     for name, function, valid in operators(opinfo, bridge, options):
         if options.between:
             function = between(tritorch, function)
@@ -219,17 +219,17 @@ def main() -> int:
                     differ[name] += 1
                     if options.v and differ[name] == 1:
                         print(f"{name}: {shown(expected)}\n  compiled: {shown(found)}", flush=True)
-        for step in (step for compiled in {*followers} for step in steps(compiled.trie)):
-            opened += step.call.opened is not None and bool(step.call.opened.symbols)
-            if step.barrier:
-                barriers[f"{name}: {step.gate.__name__}: {step.call.barrier}"] += 1
-    print(f"{calls} calls, {sum(differ.values())} differ, {len(barriers)} barriers")
-    print(f"  {opened} steps leave sizes or numbers open")
+        for step in (step for compiled in {*followers} for step in steps(compiled.trace_tree)):
+            dynamic += step.call.dynamic is not None and bool(step.call.dynamic.symbols)
+            if step.graph_break:
+                breaks[f"{name}: {step.gate.__name__}: {step.call.graph_break}"] += 1
+    print(f"{calls} calls, {sum(differ.values())} differ, {len(breaks)} graph breaks")
+    print(f"  {dynamic} steps have dynamic sizes or numbers")
     for name, count in differ.most_common():
         print(f"  {name}: {count}")
-    reasons = collections.Counter(key.rsplit(": ", 1)[1] for key in barriers)
-    for key, count in (barriers if options.v else reasons).items():
-        print(f"  barrier {key}: {count}")
+    reasons = collections.Counter(key.rsplit(": ", 1)[1] for key in breaks)
+    for key, count in (breaks if options.v else reasons).items():
+        print(f"  graph break {key}: {count}")
     for why, count in counts.unfit_reasons.most_common(None if options.v else 10):
         print(f"  computed by its calls: {why}: {count}")
     return int(bool(differ))

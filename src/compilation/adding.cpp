@@ -1,4 +1,4 @@
-// How a call that was made plainly becomes a step of the trie.
+// Steps of the trace tree, added for calls that were made plainly.
 #include <algorithm>
 
 #include "compilation/state.h"
@@ -9,23 +9,23 @@ namespace {
 
 constexpr std::size_t kMostBranches = 64;
 
-// Gives the tensors of a pattern, in their order, the layouts that are left open: of `items`.  A
-// number among arguments is the next that a run has.
+// Gives the tensors of a pattern, in their order, the dynamic layouts of `items`.  A dynamic number
+// among arguments is the next that a run has.
 bool take_layouts(Pattern& p, PyObject* items, Py_ssize_t& next, bool of_results) {
-  if (p.kind == Pattern::open) p.kind = Pattern::varies;
+  if (p.kind == Pattern::computed) p.kind = Pattern::dynamic;
   if (p.kind == Pattern::fresh) {
     PyObject* item = next < PyTuple_GET_SIZE(items) ? PyTuple_GET_ITEM(items, next++) : Py_None;
     if (item == Py_None) return true;
-    auto layout = std::make_unique<OpenLayout>();
+    auto layout = std::make_unique<DynamicLayout>();
     if (!layout->read(item)) return false;
-    (of_results ? p.with_more().layout : p.more->input.open) = std::move(layout);
+    (of_results ? p.with_more().layout : p.more->input.dynamic) = std::move(layout);
   }
   for (Pattern& each : p.items())
     if (!take_layouts(each, items, next, of_results)) return false;
   return true;
 }
 
-// Which tensors a call is given, once each.
+// The tensors that a call is given, once each.
 void find_reads(const Pattern& p, std::vector<int>& reads) {
   if ((p.kind == Pattern::slot || p.kind == Pattern::fresh) &&
       std::ranges::find(reads, p.number) == reads.end())
@@ -33,10 +33,10 @@ void find_reads(const Pattern& p, std::vector<int>& reads) {
   for (const Pattern& each : p.items()) find_reads(each, reads);
 }
 
-// opened: (layouts of tensors from outside, layouts of results, conditions, this run's numbers)
-bool leave_open(Region* r, Step* step, PyObject* opened) {
+// dynamic: (layouts of tensors from outside, layouts of results, conditions, this run's numbers)
+bool make_dynamic(Region* r, Step* step, PyObject* dynamic) {
   PyObject *inputs, *results, *conditions, *numbers;
-  if (!PyArg_ParseTuple(opened, "O!O!O!O!", &PyTuple_Type, &inputs, &PyTuple_Type, &results,
+  if (!PyArg_ParseTuple(dynamic, "O!O!O!O!", &PyTuple_Type, &inputs, &PyTuple_Type, &results,
                         &PyTuple_Type, &conditions, &PyTuple_Type, &numbers))
     return false;
   Py_ssize_t next = 0;
@@ -58,13 +58,13 @@ bool leave_open(Region* r, Step* step, PyObject* opened) {
 
 }  // namespace
 
-// add(gate, args, names, call, result, writes, opened): a call that was made plainly, with all
+// add(gate, args, names, call, result, writes, dynamic): a call that was made plainly, with all
 // arguments in `args`, is a step from here on.  False: it cannot be told from others.
 PyObject* add_step(PyObject* self, PyObject* args) {
   auto* r = reinterpret_cast<Region*>(self);
-  PyObject *gate, *all, *names, *call, *result, *writes, *opened;
+  PyObject *gate, *all, *names, *call, *result, *writes, *dynamic;
   if (!PyArg_ParseTuple(args, "OO!OOOO!O", &gate, &PyTuple_Type, &all, &names, &call, &result,
-                        &PyTuple_Type, &writes, &opened))
+                        &PyTuple_Type, &writes, &dynamic))
     return nullptr;
   std::size_t branches;
   end_of(r->here, branches);
@@ -96,11 +96,11 @@ PyObject* add_step(PyObject* self, PyObject* args) {
   }
   for (const Pattern& p : step->args()) find_reads(p, *step->reads);
   step->met = met.next - step->first;
-  place(r, met);
-  // What it gives: patterns of the same kind, with the spec of each tensor that is made here.
+  assign_slots(r, met);
+  // Its results: patterns of the same kind, with the spec of each tensor that is made here.
   Met made{r->serial, met.next, *r->numbers};
   Pattern& pattern = step->patterns[step->n_args];
-  const auto describe = [&](auto&& again, Pattern& p, PyObject* object) -> bool {
+  const auto result_pattern = [&](auto&& again, Pattern& p, PyObject* object) -> bool {
     if (Tensor* t = as_tensor(object)) {
       if (t->mark >> kSlotBits == r->serial) {
         p.kind = Pattern::slot;
@@ -109,8 +109,8 @@ PyObject* add_step(PyObject* self, PyObject* args) {
       }
       p.kind = Pattern::fresh;
       p.number = made.next;
-      const Ref spec(PyObject_CallOneArg(describe_handler, object));
-      if (spec) p.object = Ref(new_lazy(spec.get(), nullptr));
+      const Ref spec(PyObject_CallOneArg(spec_handler, object));
+      if (spec) p.object = Ref(new_deferred(spec.get(), nullptr));
       made.meet(t);
       return static_cast<bool>(p.object);
     }
@@ -126,16 +126,16 @@ PyObject* add_step(PyObject* self, PyObject* args) {
     p.object = Ref::to(object);
     return true;
   };
-  if (!describe(describe, pattern, result)) return nullptr;
+  if (!result_pattern(result_pattern, pattern, result)) return nullptr;
   step->made = made.next - met.next;
-  place(r, made);
+  assign_slots(r, made);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(writes); ++i)
     if (Tensor* t = as_tensor(PyTuple_GET_ITEM(writes, i)))
       if (t->mark >> kSlotBits == r->serial) {
         if (!step->writes) step->writes = new std::vector<int>;
         step->writes->push_back(slot_of(t));
       }
-  if (opened != Py_None && !leave_open(r, step, opened)) return nullptr;
+  if (dynamic != Py_None && !make_dynamic(r, step, dynamic)) return nullptr;
   *end_of(r->here, branches) = step;  // Python ran, and other threads with it
   owned.release();
   r->here = step;
@@ -143,7 +143,7 @@ PyObject* add_step(PyObject* self, PyObject* args) {
 }
 
 // forget(call): the step of a call that was added last, of which Python could not keep what it has
-// to.  It stays where it is, other threads may be there, but nothing is that call any more.
+// to.  It stays in the tree, other threads may be there, but no call matches it any more.
 PyObject* forget_step(PyObject* self, PyObject* call) {
   auto* r = reinterpret_cast<Region*>(self);
   if (r->here->call == call) {
@@ -155,12 +155,12 @@ PyObject* forget_step(PyObject* self, PyObject* call) {
   Py_RETURN_NONE;
 }
 
-// add_barrier(gate, call): a call that needs all before it computed was made.
-PyObject* add_barrier(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+// add_graph_break(gate, call): a call was made that needs all before it computed.
+PyObject* add_graph_break(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   auto* r = reinterpret_cast<Region*>(self);
-  if (n != 2) return PyErr_Format(PyExc_TypeError, "add_barrier(gate, call)");
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "add_graph_break(gate, call)");
   for (Step* step = r->here->child; step; step = step->sibling)
-    if (step->barrier && step->gate == args[0]) {
+    if (step->graph_break && step->gate == args[0]) {
       ++step->tries;
       r->here = step;
       Py_RETURN_FALSE;
@@ -175,7 +175,7 @@ PyObject* add_barrier(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (!step) return nullptr;
   step->gate = Py_NewRef(args[0]);
   step->call = Py_NewRef(args[1]);
-  step->barrier = true;
+  step->graph_break = true;
   step->tries = 1;
   step->first = static_cast<int>(r->slots->size());
   step->numbers = static_cast<int>(r->numbers->size());

@@ -1,4 +1,4 @@
-// Computing what waits: by plans, or by the calls as they were made.
+// Flushes: deferred calls are computed by plans, or as they were made.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -11,7 +11,7 @@
 namespace tritorch {
 namespace {
 
-// Gives what a call has computed to its slots.
+// Gives the results of a call to its slots.
 bool receive(const Pattern& p, PyObject* computed, Region* r, std::vector<Ref>& values) {
   if (p.kind == Pattern::fresh) {
     Tensor* t = alive((*r->slots)[static_cast<std::size_t>(p.number)]);
@@ -54,7 +54,7 @@ bool run_step(const Step* step, Region* r, std::vector<Ref>& values) {
 
 namespace {
 
-// Makes the calls that wait, as the program made them.
+// Makes the deferred calls, as the program made them.
 bool run_plainly(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& values) {
   const Modes before = modes;
   bool good = true;
@@ -65,42 +65,43 @@ bool run_plainly(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& v
   return good;
 }
 
-// The tensors of what waits that somebody holds.
+// The deferred tensors that somebody holds.
 std::vector<int> find_held(const Region* r, const std::vector<Step*>& steps) {
   std::vector<int> held;
   for (const Step* step : steps)
     for (int slot = step->first + step->met; slot < step->first + step->met + step->made; ++slot)
-      if (const Tensor* t = alive((*r->slots)[static_cast<std::size_t>(slot)]); t && is_lazy(t))
+      if (const Tensor* t = alive((*r->slots)[static_cast<std::size_t>(slot)]); t && is_deferred(t))
         held.push_back(slot);
   return held;
 }
 
-// Which inputs share memory.  Who is the only one to refer to memory or to an array shares neither.
+// The inputs that share memory.  An input that alone refers to its memory, and to its array, shares
+// neither.
 std::vector<Sharing> find_shared(const std::vector<Ref>& values) {
-  struct Place {
+  struct Holder {
     const PyObject* owner;
     int slot;
     bool whole;
   };
-  std::vector<Place> places;
+  std::vector<Holder> holders;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Tensor* t = values[i] ? as_tensor(values[i].get()) : nullptr;
     if (!t || !t->array) continue;
     const auto slot = static_cast<int>(i);
     auto* shared = reinterpret_cast<PyObject*>(t->shared);
-    if (shared && Py_REFCNT(shared) > 1) places.push_back({shared, slot, false});
+    if (shared && Py_REFCNT(shared) > 1) holders.push_back({shared, slot, false});
     if (Py_REFCNT(t->array) > 1 + (t->shared && t->shared->array == t->array))
-      places.push_back({t->array, slot, true});
+      holders.push_back({t->array, slot, true});
   }
-  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+  std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) {
     return a.owner != b.owner ? a.owner < b.owner : a.slot < b.slot;
   });
   std::vector<Sharing> found;
-  for (std::size_t i = 1, first = 0; i < places.size(); ++i) {
-    if (places[i].owner != places[first].owner)
+  for (std::size_t i = 1, first = 0; i < holders.size(); ++i) {
+    if (holders[i].owner != holders[first].owner)
       first = i;
     else
-      found.push_back({places[first].slot, places[i].slot, places[i].whole});
+      found.push_back({holders[first].slot, holders[i].slot, holders[i].whole});
   }
   std::sort(found.begin(), found.end(), [](const Sharing& a, const Sharing& b) {
     return std::tie(a.other, a.first, a.whole) < std::tie(b.other, b.first, b.whole);
@@ -142,7 +143,8 @@ bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>
     PyObject* program = keeps.get();
     if (Py_TYPE(program) == program_type)
       return run_program(program, reinterpret_cast<PyObject*>(r), values, *r->slots);
-    if (PyTuple_CheckExact(program)) {  // (who waits for a backward pass, the last one by then)
+    if (PyTuple_CheckExact(
+            program)) {  // (one that waits for a backward pass, the last one by then)
       if (PyLong_AsLong(PyTuple_GET_ITEM(program, 1)) == latest_pass)
         program = Py_None;
       else
@@ -167,14 +169,14 @@ bool run_as_planned(Region* r, const std::vector<Step*>& steps, std::vector<Ref>
 
 namespace {
 
-// Which thread waits until another has computed what waited in a region; under the GIL.
+// A thread that waits until another has flushed a region; under the GIL.
 struct Wait {
   unsigned long thread;
   const Region* region;
 };
 std::vector<Wait> waits;
 
-// Whether who computes a region waits, by way of others, for what this thread computes.
+// True if the thread that flushes a region waits, by way of others, for this thread.
 bool waits_for(unsigned long thread, const Region* r) {
   for (std::size_t links = 0; r && r->computing && links <= waits.size(); ++links) {
     if (r->computing == thread) return true;
@@ -202,8 +204,8 @@ void wait_while_computed(Region* r) {
 
 namespace {
 
-// Runs it to its end, if only an interrupt is against that: what waits is somebody's, who may still
-// have it when the interrupt is over.  Who writes nothing begins again, and raises it then.
+// Runs it to its end, if only an interrupt is against that: the deferred tensors may still be held
+// when the interrupt is over.  Calls that write nothing are run again, and it is raised then.
 bool run_to_end(Region* r, const std::vector<Step*>& steps, std::vector<Ref>& values, bool writes) {
   if (writes) return run_as_planned(r, steps, values);
   const std::vector<Ref> given = values;
@@ -226,7 +228,7 @@ bool compute(Region* r) {
   const bool writes = std::ranges::any_of(*r->steps, [](const Step* s) { return s->writes; });
   Uninterrupted uninterrupted;
   if (writes) uninterrupted.begin();
-  if (r->steps->empty()) return uninterrupted.finish(true);  // a handler had it computed
+  if (r->steps->empty()) return uninterrupted.finish(true);  // a handler has flushed it
   r->computing = PyThread_get_thread_ident();
   std::vector<Step*> steps;
   steps.swap(*r->steps);
@@ -246,14 +248,14 @@ bool compute(Region* r) {
   }
   set_modes_asked(asked);
   r->computing = 0;
-  --waiting;
+  --deferring;
   --r->busy;
   if (mine) --mine->busy;
   return uninterrupted.finish(good);
 }
 
-bool settle_all() {
-  if (held_back) return true;
+bool flush_all() {
+  if (flushes_held) return true;
   std::vector<Ref> found;  // while one is computed, others come and go
   for (Region* r : regions)
     if (!r->steps->empty() || r->computing)

@@ -15,8 +15,8 @@ struct Entry {
   PyObject_HEAD vectorcallfunc call;
   PyObject* function;
   PyObject* follower;  // Python's
-  PyObject* trie;
-  PyObject* closing;  // (region): a run that took a new way is at its end
+  PyObject* trace_tree;
+  PyObject* closing;  // (region): a run that was a new trace is at its end
   Region* spare;      // of the last run, for the next
   long long runs;
 };
@@ -29,10 +29,10 @@ Region* fresh_region(Entry* e) {
   }
   Py_XDECREF(reinterpret_cast<PyObject*>(r));
   return reinterpret_cast<Region*>(PyObject_CallFunctionObjArgs(
-      reinterpret_cast<PyObject*>(region_type), e->trie, e->follower, nullptr));
+      reinterpret_cast<PyObject*>(region_type), e->trace_tree, e->follower, nullptr));
 }
 
-// The end of a run whose function raised: what waited comes first, and may raise itself.
+// The end of a run whose function raised: deferred calls come first, and may raise themselves.
 void leave_with_error(Region* r) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -71,17 +71,17 @@ PyObject* entry_call(PyObject* self, PyObject* const* args, std::size_t n, PyObj
   return result;
 }
 
-// Entry(function, follower, trie, closing)
+// Entry(function, follower, trace_tree, closing)
 PyObject* entry_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *function, *follower, *trie, *closing;
-  if (!PyArg_ParseTuple(args, "OOO!O", &function, &follower, step_type, &trie, &closing))
+  PyObject *function, *follower, *trace_tree, *closing;
+  if (!PyArg_ParseTuple(args, "OOO!O", &function, &follower, step_type, &trace_tree, &closing))
     return nullptr;
   auto* e = reinterpret_cast<Entry*>(type->tp_alloc(type, 0));
   if (!e) return nullptr;
   e->call = entry_call;
   e->function = Py_NewRef(function);
   e->follower = Py_NewRef(follower);
-  e->trie = Py_NewRef(trie);
+  e->trace_tree = Py_NewRef(trace_tree);
   e->closing = Py_NewRef(closing);
   return reinterpret_cast<PyObject*>(e);
 }
@@ -91,7 +91,7 @@ int entry_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(e->function);
   Py_VISIT(e->follower);
-  Py_VISIT(e->trie);
+  Py_VISIT(e->trace_tree);
   Py_VISIT(e->closing);
   Py_VISIT(reinterpret_cast<PyObject*>(e->spare));
   return 0;
@@ -101,7 +101,7 @@ int entry_clear(PyObject* self) {
   auto* e = reinterpret_cast<Entry*>(self);
   Py_CLEAR(e->function);
   Py_CLEAR(e->follower);
-  Py_CLEAR(e->trie);
+  Py_CLEAR(e->trace_tree);
   Py_CLEAR(e->closing);
   auto* spare = reinterpret_cast<PyObject*>(std::exchange(e->spare, nullptr));
   Py_XDECREF(spare);

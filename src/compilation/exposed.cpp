@@ -1,5 +1,5 @@
-// Whose memory a program may read and write without a call of ours: Note [What must not be seen] in
-// tritorch/compilation/follow/regions.py.
+// Memory that a program may read and write without a call of ours: Note [Memory of deferred calls]
+// in tritorch/compilation/follow/regions.py.
 #include <unordered_map>
 
 #include "compilation/state.h"

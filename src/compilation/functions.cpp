@@ -1,4 +1,4 @@
-// What Python is told of regions, and calls.
+// Python's functions of compiled regions.
 #include "compilation/program.h"
 #include "compilation/replay.h"
 #include "compilation/state.h"
@@ -7,21 +7,23 @@
 namespace tritorch {
 namespace {
 
-PyObject* new_trie(PyObject*, PyObject*) { return reinterpret_cast<PyObject*>(new_step(nullptr)); }
+PyObject* new_trace_tree(PyObject*, PyObject*) {
+  return reinterpret_cast<PyObject*>(new_step(nullptr));
+}
 
 PyObject* current_region(PyObject*, PyObject*) {
   return Py_NewRef(region ? reinterpret_cast<PyObject*>(region) : Py_None);
 }
 
-PyObject* settle(PyObject*, PyObject*) {
-  if (!settled()) return nullptr;
+PyObject* flush(PyObject*, PyObject*) {
+  if (!flushed()) return nullptr;
   Py_RETURN_NONE;
 }
 
-// What is set in Python is about to change.
+// A setting of Python's is about to change.
 PyObject* ambient_changes(PyObject*, PyObject*) {
   ++ambient_epoch;
-  if (!settled()) return nullptr;
+  if (!flushed()) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -42,30 +44,30 @@ PyObject* expose_address(PyObject*, PyObject* array) {
 }
 
 PyObject* set_following_handlers(PyObject*, PyObject* args) {
-  PyObject *missing, *describing, *ambient, *computing, *looking;
-  if (!PyArg_ParseTuple(args, "OOOOO", &missing, &describing, &ambient, &computing, &looking))
+  PyObject *missing, *specifying, *ambient, *computing, *looking;
+  if (!PyArg_ParseTuple(args, "OOOOO", &missing, &specifying, &ambient, &computing, &looking))
     return nullptr;
   Py_XSETREF(look_handler, Py_NewRef(looking));
   Py_XSETREF(compute_handler, Py_NewRef(computing));
   Py_XSETREF(miss_handler, Py_NewRef(missing));
-  Py_XSETREF(describe_handler, Py_NewRef(describing));
+  Py_XSETREF(spec_handler, Py_NewRef(specifying));
   Py_XSETREF(ambient_handler, Py_NewRef(ambient));
   Py_RETURN_NONE;
 }
 
-// force(*tensors) -> whether one of them waited; it is computed now
+// force(*tensors) -> whether one of them was deferred; it is computed now
 PyObject* force_tensors(PyObject*, PyObject* const* args, Py_ssize_t n) {
   bool any = false;
   for (Py_ssize_t i = 0; i < n; ++i) {
     Tensor* t = as_tensor(args[i]);
-    if (!t || !is_lazy(t)) continue;
+    if (!t || !is_deferred(t)) continue;
     any = true;
     if (!force(t)) return nullptr;
   }
   return PyBool_FromLong(any);
 }
 
-// become(tensor, computed): a tensor that waited is what was computed
+// become(tensor, computed): a deferred tensor is what was computed
 PyObject* tensor_become(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Tensor* t = n == 2 ? as_tensor(args[0]) : nullptr;
   if (!t || !become(t, args[1])) {
@@ -75,7 +77,7 @@ PyObject* tensor_become(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-// Adds to a count -> what takes it back.
+// Adds to a count -> the number that takes it back.
 PyObject* counted(int& count, PyObject* by) {
   const int number = static_cast<int>(PyLong_AsLong(by));
   if (PyErr_Occurred()) return nullptr;
@@ -85,50 +87,54 @@ PyObject* counted(int& count, PyObject* by) {
 
 // unfollow(by) -> -by: nothing is followed in this thread while the sum is not 0
 PyObject* unfollow(PyObject*, PyObject* by) {
-  return set_settled([by] { return counted(unfollowed, by); });
+  return set_flushed([by] { return counted(unfollowed, by); });
 }
 
-// hold_back(by) -> -by: this thread settles nothing while the sum is not 0
-PyObject* hold_back(PyObject*, PyObject* by) { return counted(held_back, by); }
+// hold_flushes(by) -> -by: this thread flushes nothing while the sum is not 0
+PyObject* hold_flushes(PyObject*, PyObject* by) { return counted(flushes_held, by); }
 
 // follow_counts() -> the two sums
-PyObject* follow_counts(PyObject*, PyObject*) { return Py_BuildValue("ii", unfollowed, held_back); }
-
-PyObject* tensor_is_lazy(PyObject*, PyObject* object) {
-  Tensor* t = as_tensor(object);
-  return PyBool_FromLong(t && is_lazy(t));
+PyObject* follow_counts(PyObject*, PyObject*) {
+  return Py_BuildValue("ii", unfollowed, flushes_held);
 }
 
-// is_lost(tensor): whether it waited, and what was to compute it has failed
+PyObject* tensor_is_deferred(PyObject*, PyObject* object) {
+  Tensor* t = as_tensor(object);
+  return PyBool_FromLong(t && is_deferred(t));
+}
+
+// is_lost(tensor): whether it was deferred, and what was to compute it has failed
 PyObject* tensor_is_lost(PyObject*, PyObject* object) {
   Tensor* t = as_tensor(object);
   return PyBool_FromLong(t && is_lost(t));
 }
 
 PyMethodDef functions[] = {
-    {"is_lost", tensor_is_lost, METH_O, "Whether what was to compute a tensor has failed."},
-    {"new_trie", new_trie, METH_NOARGS, "A step before all others."},
+    {"is_lost", tensor_is_lost, METH_O,
+     "True if what was to compute a deferred tensor has failed."},
+    {"new_trace_tree", new_trace_tree, METH_NOARGS, "A step before all others."},
     {"current_region", current_region, METH_NOARGS, "The one that this thread is in, or None."},
-    {"settle", settle, METH_NOARGS, "Computes what waits."},
-    {"ambient_changes", ambient_changes, METH_NOARGS, "What is set in Python is about to change."},
+    {"flush", flush, METH_NOARGS, "Computes all deferred calls."},
+    {"ambient_changes", ambient_changes, METH_NOARGS, "A setting of Python's is about to change."},
     {"ambient", ambient_number, METH_NOARGS, "A number for what is set in Python."},
     {"expose", expose_array, METH_O, "A program got hold of an array, which has its memory."},
     {"expose_address", expose_address, METH_O, "A program knows where an array's memory is."},
     {"force", TRITORCH_FASTCALL(force_tensors),
-     "Whether one of these tensors waited; it is computed now."},
+     "True if one of these tensors was deferred; it is computed now."},
     {"become", TRITORCH_FASTCALL(tensor_become), nullptr},
     {"unfollow", unfollow, METH_O, "Counts the reasons for which this thread follows nothing."},
     {"follow_counts", follow_counts, METH_NOARGS, "Both of these counts."},
-    {"hold_back", hold_back, METH_O, "Counts the reasons for which this thread settles nothing."},
-    {"is_lazy", tensor_is_lazy, METH_O, "Whether a tensor waits to be computed."},
+    {"hold_flushes", hold_flushes, METH_O,
+     "Counts the reasons for which this thread flushes nothing."},
+    {"is_deferred", tensor_is_deferred, METH_O, "True if a tensor is not computed yet."},
     {"set_following_handlers", set_following_handlers, METH_VARARGS,
-     "(missing, describing, ambient, computing, looking)"},
+     "(missing, specifying, ambient, computing, looking)"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 bool add_following(PyObject* module) {
-  return add_open_type(module) && add_step_type(module) && add_lazy_type(module) &&
+  return add_dynamic_number_type(module) && add_step_type(module) && add_deferred_type(module) &&
          add_region_type(module) && add_entry_type(module) && add_program_type(module) &&
          add_chain_type(module) && add_replay_functions(module) &&
          PyModule_AddFunctions(module, functions) == 0;

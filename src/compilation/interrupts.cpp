@@ -23,7 +23,7 @@ PyObject* hold(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 PyMethodDef hold_method = {"hold_interrupt",
                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(hold)),
-                           METH_FASTCALL, "SIGINT's handler while what waits is computed."};
+                           METH_FASTCALL, "SIGINT's handler during a flush."};
 
 bool find_functions() {
   if (set_handler) return true;

@@ -1,11 +1,11 @@
-// What waits is computed to its end, whatever signal arrives: the values are somebody's.
+// A flush runs to its end, whatever signal arrives: the values are somebody's.
 #pragma once
 
 #include <Python.h>
 
 namespace tritorch {
 
-// Whether the error that is set interrupts a program, and is none of what it computes.
+// True if the error that is set interrupts a program, and is none of what it computes.
 inline bool is_interrupt() { return !PyErr_ExceptionMatches(PyExc_Exception); }
 
 // Until it is finished, the first Ctrl-C waits; a second one is raised at once.  Does nothing in

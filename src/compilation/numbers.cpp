@@ -9,9 +9,9 @@
 namespace tritorch {
 namespace {
 
-PyTypeObject* open_type = nullptr;
+PyTypeObject* dynamic_type = nullptr;
 
-struct Open {
+struct DynamicNumber {
   PyObject_HEAD PyObject* code;
   PyObject* text;
   Expr* expr;
@@ -160,8 +160,8 @@ bool Expr::read(PyObject* code) {
 }
 
 bool Expr::take(PyObject* object) {
-  if (const Expr* open = as_open(object)) {
-    *this = *open;
+  if (const Expr* dynamic = as_dynamic(object)) {
+    *this = *dynamic;
     return true;
   }
   const std::int64_t value = PyLong_AsLongLong(object);
@@ -231,8 +231,8 @@ int Expr::symbol() const {
   return alone && parts_[0].operation == 'n' ? static_cast<int>(parts_[0].whole) : -1;
 }
 
-const Expr* as_open(PyObject* object) {
-  return Py_TYPE(object) == open_type ? reinterpret_cast<Open*>(object)->expr : nullptr;
+const Expr* as_dynamic(PyObject* object) {
+  return Py_TYPE(object) == dynamic_type ? reinterpret_cast<DynamicNumber*>(object)->expr : nullptr;
 }
 
 bool read_number(PyObject* object, Number& number) {
@@ -257,46 +257,51 @@ bool same_number(const Number& a, const Number& b) {
 
 namespace {
 
-// Open(code, text)
-PyObject* open_new(PyTypeObject* type, PyObject* args, PyObject*) {
+// DynamicNumber(code, text)
+PyObject* dynamic_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *code, *text;
   if (!PyArg_ParseTuple(args, "O!U", &PyTuple_Type, &code, &text)) return nullptr;
-  auto* open = reinterpret_cast<Open*>(type->tp_alloc(type, 0));
-  if (!open) return nullptr;
-  open->code = Py_NewRef(code);
-  open->text = Py_NewRef(text);
-  open->expr = new Expr;
-  if (open->expr->read(code)) return reinterpret_cast<PyObject*>(open);
-  Py_DECREF(open);
+  auto* dynamic = reinterpret_cast<DynamicNumber*>(type->tp_alloc(type, 0));
+  if (!dynamic) return nullptr;
+  dynamic->code = Py_NewRef(code);
+  dynamic->text = Py_NewRef(text);
+  dynamic->expr = new Expr;
+  if (dynamic->expr->read(code)) return reinterpret_cast<PyObject*>(dynamic);
+  Py_DECREF(dynamic);
   return nullptr;
 }
 
-void open_dealloc(PyObject* self) {
+void dynamic_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-  auto* open = reinterpret_cast<Open*>(self);
-  Py_CLEAR(open->code);
-  Py_CLEAR(open->text);
-  delete open->expr;
+  auto* dynamic = reinterpret_cast<DynamicNumber*>(self);
+  Py_CLEAR(dynamic->code);
+  Py_CLEAR(dynamic->text);
+  delete dynamic->expr;
   type->tp_free(self);
   Py_DECREF(type);
 }
 
-PyObject* open_repr(PyObject* self) { return Py_NewRef(reinterpret_cast<Open*>(self)->text); }
-
-PyObject* open_compare(PyObject* self, PyObject* other, int how) {
-  if (Py_TYPE(other) != open_type || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
-  return PyObject_RichCompare(reinterpret_cast<Open*>(self)->code,
-                              reinterpret_cast<Open*>(other)->code, how);
+PyObject* dynamic_repr(PyObject* self) {
+  return Py_NewRef(reinterpret_cast<DynamicNumber*>(self)->text);
 }
 
-Py_hash_t open_hash(PyObject* self) { return PyObject_Hash(reinterpret_cast<Open*>(self)->code); }
+PyObject* dynamic_compare(PyObject* self, PyObject* other, int how) {
+  if (Py_TYPE(other) != dynamic_type || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  return PyObject_RichCompare(reinterpret_cast<DynamicNumber*>(self)->code,
+                              reinterpret_cast<DynamicNumber*>(other)->code, how);
+}
 
-PyObject* open_index(PyObject* self) {
-  return PyErr_Format(PyExc_TypeError, "%U is left open", reinterpret_cast<Open*>(self)->text);
+Py_hash_t dynamic_hash(PyObject* self) {
+  return PyObject_Hash(reinterpret_cast<DynamicNumber*>(self)->code);
+}
+
+PyObject* dynamic_index(PyObject* self) {
+  return PyErr_Format(PyExc_TypeError, "%U is a dynamic number",
+                      reinterpret_cast<DynamicNumber*>(self)->text);
 }
 
 // of(numbers) -> the number
-PyObject* open_of(PyObject* self, PyObject* sequence) {
+PyObject* dynamic_of(PyObject* self, PyObject* sequence) {
   PyObject* fast = PySequence_Fast(sequence, "expected a sequence of numbers");
   if (!fast) return nullptr;
   std::vector<Number> numbers(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast)));
@@ -304,34 +309,37 @@ PyObject* open_of(PyObject* self, PyObject* sequence) {
     read_number(PySequence_Fast_ITEMS(fast)[i], numbers[i]);
   Py_DECREF(fast);
   Number result;
-  if (!reinterpret_cast<Open*>(self)->expr->compute(numbers, result))
+  if (!reinterpret_cast<DynamicNumber*>(self)->expr->compute(numbers, result))
     return PyErr_Format(PyExc_ArithmeticError, "%U has no value",
-                        reinterpret_cast<Open*>(self)->text);
+                        reinterpret_cast<DynamicNumber*>(self)->text);
   return number_object(result);
 }
 
-PyMethodDef open_methods[] = {{"of", open_of, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
-PyMemberDef open_members[] = {{"code", T_OBJECT, offsetof(Open, code), READONLY, nullptr},
-                              {nullptr, 0, 0, 0, nullptr}};
-PyType_Slot open_slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(open_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(open_dealloc)},
-    {Py_tp_repr, reinterpret_cast<void*>(open_repr)},
-    {Py_tp_richcompare, reinterpret_cast<void*>(open_compare)},
-    {Py_tp_hash, reinterpret_cast<void*>(open_hash)},
-    {Py_tp_methods, open_methods},
-    {Py_tp_members, open_members},
-    {Py_nb_index, reinterpret_cast<void*>(open_index)},  // it may stand in a size
-    {Py_tp_doc, const_cast<char*>("A number that a compiled function leaves open.")},
+PyMethodDef dynamic_methods[] = {{"of", dynamic_of, METH_O, nullptr},
+                                 {nullptr, nullptr, 0, nullptr}};
+PyMemberDef dynamic_members[] = {
+    {"code", T_OBJECT, offsetof(DynamicNumber, code), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot dynamic_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(dynamic_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(dynamic_dealloc)},
+    {Py_tp_repr, reinterpret_cast<void*>(dynamic_repr)},
+    {Py_tp_richcompare, reinterpret_cast<void*>(dynamic_compare)},
+    {Py_tp_hash, reinterpret_cast<void*>(dynamic_hash)},
+    {Py_tp_methods, dynamic_methods},
+    {Py_tp_members, dynamic_members},
+    {Py_nb_index, reinterpret_cast<void*>(dynamic_index)},  // it may stand in a size
+    {Py_tp_doc, const_cast<char*>("A number that differs between runs of a compiled function.")},
     {0, nullptr}};
-PyType_Spec open_spec = {"tritorch._C.Open", sizeof(Open), 0, Py_TPFLAGS_DEFAULT, open_slots};
+PyType_Spec dynamic_spec = {"tritorch._C.DynamicNumber", sizeof(DynamicNumber), 0,
+                            Py_TPFLAGS_DEFAULT, dynamic_slots};
 
 }  // namespace
 
-bool add_open_type(PyObject* module) {
-  open_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&open_spec));
-  return open_type &&
-         PyModule_AddObjectRef(module, "Open", reinterpret_cast<PyObject*>(open_type)) == 0;
+bool add_dynamic_number_type(PyObject* module) {
+  dynamic_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&dynamic_spec));
+  return dynamic_type && PyModule_AddObjectRef(module, "DynamicNumber",
+                                               reinterpret_cast<PyObject*>(dynamic_type)) == 0;
 }
 
 }  // namespace tritorch

@@ -1,5 +1,5 @@
-// Numbers that a region leaves open: sizes, integers and floats that differ from run to run, and
-// what is computed of them.
+// Dynamic numbers of a region: sizes, integers and floats that differ from run to run, and
+// expressions of them.
 #pragma once
 
 #include <Python.h>
@@ -20,14 +20,14 @@ class Expr {
  public:
   // Reads ((operation, operand), ...), a program for a stack; false with a Python error set.
   bool read(PyObject* code);
-  // An integer, or what an `Open` stands for; false with a Python error set.
+  // An integer, or what a `DynamicNumber` stands for; false with a Python error set.
   bool take(PyObject* object);
   // False where it has no value: a division by zero, an integer that is too large.
   bool compute(const std::vector<Number>& numbers, Number& result) const;
   bool compute(const std::vector<Number>& numbers, std::int64_t& result) const;
-  // Which of the numbers it is; -1 for all else.
+  // The index of the number that it is; -1 for all else.
   int symbol() const;
-  // Whether it ends as a float that was made one: a float among the numbers is written so.
+  // True if it ends as a float that was made one: a float among the numbers is written so.
   bool is_real() const { return !parts_.empty() && parts_.back().operation == 'f'; }
 
  private:
@@ -40,14 +40,14 @@ class Expr {
   std::size_t depth_ = 0;  // of the stack
 };
 
-// What stands for such a number in nested data.
-const Expr* as_open(PyObject* object);
+// The expression of a dynamic number in nested data; null for all else.
+const Expr* as_dynamic(PyObject* object);
 
 // False, and no error, for what is no number.
 bool read_number(PyObject* object, Number& number);
 PyObject* number_object(const Number& number);
 bool same_number(const Number& a, const Number& b);
 
-bool add_open_type(PyObject* module);
+bool add_dynamic_number_type(PyObject* module);
 
 }  // namespace tritorch

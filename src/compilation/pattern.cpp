@@ -49,7 +49,7 @@ bool InputSpec::read(Tensor* t) {
   return true;
 }
 
-bool OpenLayout::read(PyObject* pair) {
+bool DynamicLayout::read(PyObject* pair) {
   PyObject *sizes, *steps;
   if (!PyArg_ParseTuple(pair, "O!O!", &PyTuple_Type, &sizes, &PyTuple_Type, &steps)) return false;
   const auto take = [](PyObject* tuple, std::vector<Expr>& exprs) {
@@ -61,8 +61,8 @@ bool OpenLayout::read(PyObject* pair) {
   return take(sizes, shape) && take(steps, strides);
 }
 
-bool OpenLayout::compute(const std::vector<Number>& numbers, std::vector<std::int64_t>& sizes,
-                         std::vector<std::int64_t>& steps) const {
+bool DynamicLayout::compute(const std::vector<Number>& numbers, std::vector<std::int64_t>& sizes,
+                            std::vector<std::int64_t>& steps) const {
   sizes.resize(shape.size());
   steps.resize(strides.size());
   for (std::size_t i = 0; i < shape.size(); ++i)
@@ -74,31 +74,31 @@ bool OpenLayout::compute(const std::vector<Number>& numbers, std::vector<std::in
 
 bool InputSpec::lies(std::span<const std::int64_t> sizes, std::span<const std::int64_t> steps,
                      std::vector<Number>& numbers) const {
-  if (!open) {
+  if (!dynamic) {
     const std::size_t n = sizes.size();
     if (layout.size() != 2 * n) return false;
     for (std::size_t i = 0; i < n; ++i)
       if (layout[i] != sizes[i] || layout[n + i] != steps[i]) return false;
     return true;
   }
-  if (sizes.size() != open->shape.size()) return false;
+  if (sizes.size() != dynamic->shape.size()) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     std::int64_t wanted;
-    if (open->shape[i].symbol() == static_cast<int>(numbers.size())) {
-      if (sizes[i] < kLeastOpen) return false;
+    if (dynamic->shape[i].symbol() == static_cast<int>(numbers.size())) {
+      if (sizes[i] < kLeastDynamic) return false;
       numbers.push_back({false, sizes[i], 0});
-    } else if (!open->shape[i].compute(numbers, wanted) || wanted != sizes[i]) {
+    } else if (!dynamic->shape[i].compute(numbers, wanted) || wanted != sizes[i]) {
       return false;
     }
   }
   for (std::size_t i = 0; i < steps.size(); ++i)
-    if (open->strides[i].symbol() == static_cast<int>(numbers.size())) {
-      if (steps[i] < kLeastOpen * unit || steps[i] % unit != 0) return false;
+    if (dynamic->strides[i].symbol() == static_cast<int>(numbers.size())) {
+      if (steps[i] < kLeastDynamic * unit || steps[i] % unit != 0) return false;
       numbers.push_back({false, steps[i] / unit, 0});
     }
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::int64_t wanted;
-    if (!open->strides[i].compute(numbers, wanted) || wanted * unit != steps[i]) return false;
+    if (!dynamic->strides[i].compute(numbers, wanted) || wanted * unit != steps[i]) return false;
   }
   return true;
 }
@@ -131,9 +131,9 @@ bool InputSpec::fits(Tensor* t, std::vector<Number>& numbers) const {
 }
 
 bool make_pattern(PyObject* argument, Met& met, Pattern& p) {
-  if (const Expr* open = as_open(argument)) {
-    p.kind = Pattern::open;
-    p.with_more().expr = *open;
+  if (const Expr* expr = as_dynamic(argument)) {
+    p.kind = Pattern::computed;
+    p.with_more().expr = *expr;
     return true;
   }
   if (Tensor* t = as_tensor(argument)) {
@@ -216,15 +216,15 @@ bool fits(const Pattern& p, PyObject* argument, Met& met) {
       const double value = PyFloat_AS_DOUBLE(argument);
       return std::memcmp(&value, &p.value, sizeof value) == 0;
     }
-    case Pattern::varies: {
+    case Pattern::dynamic: {
       Number n;
       if (!read_number(argument, n) || n.real != p.more->expr.is_real() ||
-          (!n.real && n.whole < kLeastOpen))
+          (!n.real && n.whole < kLeastDynamic))
         return false;
       met.numbers.push_back(n);
       return true;
     }
-    case Pattern::open: {
+    case Pattern::computed: {
       Number n, wanted;
       return read_number(argument, n) && p.more->expr.compute(met.numbers, wanted) &&
              same_number(n, wanted);
@@ -283,8 +283,8 @@ PyObject* build(const Pattern& p, const std::vector<Ref>& values,
       for (PyObject* part : parts) Py_XDECREF(part);
       return made;
     }
-    case Pattern::varies:
-    case Pattern::open: {
+    case Pattern::dynamic:
+    case Pattern::computed: {
       Number n;
       if (p.more->expr.compute(numbers, n)) return number_object(n);
       return PyErr_Format(PyExc_SystemError, "a number of a compiled function has no value");

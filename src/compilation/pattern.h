@@ -1,4 +1,4 @@
-// What the arguments of a followed call have to be, and what it results in.
+// Patterns of the arguments of a followed call, and of its results.
 #pragma once
 
 #include <Python.h>
@@ -43,8 +43,8 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// Sizes and strides (in elements) of a tensor of which some are left open.
-struct OpenLayout {
+// Sizes and strides (in elements) of a tensor, some of which are dynamic.
+struct DynamicLayout {
   std::vector<Expr> shape, strides;
 
   bool read(PyObject* pair);  // (shape, strides); false with a Python error set
@@ -53,21 +53,21 @@ struct OpenLayout {
                std::vector<std::int64_t>& steps) const;
 };
 
-// Sizes from here on may be left open: 0 and 1 are as no others.
-constexpr std::int64_t kLeastOpen = 2;
+// Sizes from here on may be dynamic: 0 and 1 are as no others.
+constexpr std::int64_t kLeastDynamic = 2;
 
-// What is compared of a tensor that comes from outside.
+// The properties of a tensor from outside that are compared.
 struct InputSpec {
   Ref type, array_type, dtype;
-  std::vector<std::int64_t> layout;  // sizes, then strides
-  std::unique_ptr<OpenLayout> open;  // in place of them
-  std::int64_t unit = 1;             // of strides: an ndarray's are bytes
+  std::vector<std::int64_t> layout;        // sizes, then strides
+  std::unique_ptr<DynamicLayout> dynamic;  // in place of them
+  std::int64_t unit = 1;                   // of strides: an ndarray's are bytes
   int device = -1;
   bool needs_grad = false, leaf = false, view = false;
   char inference = 0;
 
   bool read(Tensor* t);  // false: it is no tensor of a plain array
-  // Of a tensor of that type.  numbers: those that are known; its open sizes are added.
+  // Of a tensor of that type.  numbers: those that are known; its dynamic sizes are added.
   bool fits(Tensor* t, std::vector<Number>& numbers) const;
   bool lies(std::span<const std::int64_t> sizes, std::span<const std::int64_t> steps,
             std::vector<Number>& numbers) const;
@@ -85,23 +85,23 @@ struct Pattern {
     equal,     // an object of the same type that is equal
     sequence,  // a tuple or list of such
     slice,     // one with start, stop, step
-    varies,    // an integer or float that is left open: it becomes the next of the numbers
-    open,      // what is computed of numbers
+    dynamic,   // a dynamic integer or float: it becomes the next of the numbers
+    computed,  // an expression of numbers
   } kind = same;
   int number = 0;  // of the slot
   union {
     std::int64_t whole = 0;  // an integer
     double value;            // a float
   };
-  Ref object;  // or the type of the sequence, or the Lazy of a tensor that is made here
+  Ref object;  // or the type of the sequence, or the Deferred of a tensor that is made here
 
   struct More;                 // what only some have
-  std::unique_ptr<More> more;  // of sequences, slices, open numbers and fresh tensors
+  std::unique_ptr<More> more;  // of sequences, slices, dynamic numbers and fresh tensors
 
   Pattern();
   Pattern(Pattern&&) noexcept;
   ~Pattern();
-  bool is_object() const { return kind >= same && kind <= equal; }  // what `object` is fits
+  bool is_object() const { return kind >= same && kind <= equal; }  // `object` itself fits
   std::span<Pattern> items();
   std::span<const Pattern> items() const;
   More& with_more();
@@ -110,7 +110,7 @@ struct Pattern {
 struct Pattern::More {
   std::vector<Pattern> items;
   InputSpec input;
-  std::unique_ptr<OpenLayout> layout;  // of a tensor that is made here
+  std::unique_ptr<DynamicLayout> layout;  // of a tensor that is made here
   Expr expr;
 };
 

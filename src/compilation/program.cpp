@@ -66,7 +66,7 @@ bool read_call(PyObject* item, Body& body) {
   Call call;
   for (Py_ssize_t i = 0; expected && i < PyTuple_GET_SIZE(expected); ++i) {
     PyObject* layout = PyTuple_GET_ITEM(expected, i);
-    call.expected.push_back(layout == Py_None ? nullptr : std::make_unique<OpenLayout>());
+    call.expected.push_back(layout == Py_None ? nullptr : std::make_unique<DynamicLayout>());
     if (layout != Py_None && !call.expected.back()->read(layout)) return false;
   }
   if (expected && fallback != Py_None) call.fallback = Ref::to(fallback);
@@ -155,7 +155,7 @@ int program_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-bool lies_so(PyObject* array, const OpenLayout& layout, const std::vector<Number>& numbers) {
+bool lies_so(PyObject* array, const DynamicLayout& layout, const std::vector<Number>& numbers) {
   std::vector<std::int64_t> sizes, steps;
   if (!layout.compute(numbers, sizes, steps)) return false;
   if (const NDArray* a = as_ndarray(array)) {
@@ -276,12 +276,12 @@ PyObject* program_as_graph(PyObject* self, PyObject* args) {
   PyObject* tell;
   double most_changed;
   if (!PyArg_ParseTuple(args, "Od", &tell, &most_changed)) return nullptr;
-  bool open = !body.numbers.empty();
-  for (const Call& call : body.calls) open |= static_cast<bool>(call.fallback);
+  bool dynamic = !body.numbers.empty();
+  for (const Call& call : body.calls) dynamic |= static_cast<bool>(call.fallback);
   std::vector<int> computed;
   for (const Computed& each : body.numbers) computed.push_back(each.value);
-  body.replays =
-      std::make_unique<Replays>(body.calls, body.most, computed, open, Ref::to(tell), most_changed);
+  body.replays = std::make_unique<Replays>(body.calls, body.most, computed, dynamic, Ref::to(tell),
+                                           most_changed);
   Py_RETURN_NONE;
 }
 
@@ -292,7 +292,7 @@ PyObject* program_graphs(PyObject* self, void*) {
 
 PyGetSetDef program_properties[] = {
     {"graphs", program_graphs, nullptr,
-     "what became of its CUDA graphs, one for each set of numbers", nullptr},
+     "its CUDA graphs, one for each set of numbers, and their counts", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMethodDef program_methods[] = {{"as_graph", program_as_graph, METH_VARARGS, nullptr},

@@ -1,4 +1,4 @@
-// A program computes what waited: functions of arrays, one after the other, as
+// A program computes a segment: functions of arrays, one after the other, as
 // tritorch/compilation/plan/plans.py wrote them down.
 #pragma once
 
@@ -19,8 +19,8 @@ struct Call {
   std::vector<int> values;     // negative where a constant goes
   std::vector<int> results;    // one, or those of the tuple that it returns; negative: nobody asks
   std::vector<int> dropped;    // values that nobody needs any more
-  // Of a program whose sizes are open: how results have to lie, and what is called if they do not.
-  std::vector<std::unique_ptr<OpenLayout>> expected;
+  // Of a program with dynamic sizes: the layouts of results, and the function for other ones.
+  std::vector<std::unique_ptr<DynamicLayout>> expected;
   Ref fallback;
 };
 

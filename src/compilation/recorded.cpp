@@ -1,4 +1,4 @@
-// Recording a program's runs, and building of two that agree what can be made again.
+// Recording a program's runs, and building a graph of two that agree.
 #include <algorithm>
 #include <cstring>
 
@@ -172,21 +172,21 @@ void Replay::build(std::unique_ptr<Run> run, int device, cu::CUstream stream) {
     if (each.kind == Result::array && each.origin.kind == Origin::allocation)
       escapes[each.origin.index] = true;
   std::vector<std::byte> content;
-  std::vector<std::size_t> content_places(record.allocations.size());
+  std::vector<std::size_t> content_offsets(record.allocations.size());
   for (std::uint32_t i = 0; i < record.allocations.size(); ++i) {
     const Allocation& each = record.allocations[i];
     if (escapes[i]) {
       built->escaping.emplace_back(i, StorageRef());
     } else if (!each.content.empty()) {
-      content_places[i] = content.size();
+      content_offsets[i] = content.size();
       content.insert(content.end(), each.content.begin(), each.content.end());
       content.resize(rounded(content.size()));
     } else if (each.first <= each.last) {
       planned.push_back(i);
     }
   }
-  std::vector<std::size_t> places;
-  const std::size_t bytes = plan_memory(record.allocations, planned, places);
+  std::vector<std::size_t> offsets;
+  const std::size_t bytes = plan_memory(record.allocations, planned, offsets);
   built->run = std::move(run);
   built->device = device;
   built->stream = stream;
@@ -208,7 +208,7 @@ void Replay::build(std::unique_ptr<Run> run, int device, cu::CUstream stream) {
   try {
     built->arena = arena_of(device, stream, bytes);
     for (const std::uint32_t i : planned)
-      built->set(built->allocation(i), built->arena->storage->address + places[i]);
+      built->set(built->allocation(i), built->arena->storage->address + offsets[i]);
     if (!content.empty()) {
       Array constants = Array::empty(std::array{static_cast<std::int64_t>(content.size())},
                                      DType::uint8, device, stream);
@@ -216,7 +216,7 @@ void Replay::build(std::unique_ptr<Run> run, int device, cu::CUstream stream) {
       built->constants = constants.storage;
       for (std::uint32_t i = 0; i < record.allocations.size(); ++i)
         if (std::vector<std::byte>& kept = record.allocations[i].content; !kept.empty()) {
-          built->set(built->allocation(i), constants.data() + content_places[i]);
+          built->set(built->allocation(i), constants.data() + content_offsets[i]);
           std::vector<std::byte>().swap(kept);
         }
     }

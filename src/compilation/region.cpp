@@ -9,7 +9,7 @@ namespace tritorch {
 
 constinit thread_local Region* region = nullptr;
 PyTypeObject* region_type = nullptr;
-PyObject* describe_handler = nullptr;
+PyObject* spec_handler = nullptr;
 PyObject* miss_handler = nullptr;
 PyObject* ambient_handler = nullptr;
 PyObject* compute_handler = nullptr;
@@ -17,8 +17,8 @@ PyObject* look_handler = nullptr;
 unsigned long long ambient_epoch = 1;
 std::vector<Region*> regions;
 thread_local int unfollowed = 0;
-thread_local int held_back = 0;
-int waiting = 0;
+thread_local int flushes_held = 0;
+int deferring = 0;
 
 long ambient_now() {
   static thread_local struct {
@@ -38,14 +38,14 @@ namespace {
 
 unsigned long long next_serial = 1;
 
-constexpr int kTries = 4;  // so often a call is looked at before it is taken for a barrier
+constexpr int kTries = 4;  // so often a call is looked at before it is taken for a graph break
 
 PyObject* region_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *trie, *follower;
-  if (!PyArg_ParseTuple(args, "O!O", step_type, &trie, &follower)) return nullptr;
+  PyObject *trace_tree, *follower;
+  if (!PyArg_ParseTuple(args, "O!O", step_type, &trace_tree, &follower)) return nullptr;
   auto* r = reinterpret_cast<Region*>(type->tp_alloc(type, 0));
   if (!r) return nullptr;
-  r->root = r->here = reinterpret_cast<Step*>(Py_NewRef(trie));
+  r->root = r->here = reinterpret_cast<Step*>(Py_NewRef(trace_tree));
   r->follower = Py_NewRef(follower);
   r->slots = new std::vector<Tensor*>;
   r->steps = new std::vector<Step*>;
@@ -68,7 +68,7 @@ void region_dealloc(PyObject* self) {
   delete r->is_kept;
   delete r->written;
   delete r->numbers;
-  Py_CLEAR(r->twin);
+  Py_CLEAR(r->sibling);
   Py_CLEAR(r->walked);
   Py_CLEAR(r->root);
   Py_CLEAR(r->follower);
@@ -81,7 +81,7 @@ int region_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(reinterpret_cast<PyObject*>(r->root));
   Py_VISIT(r->follower);
-  Py_VISIT(r->twin);
+  Py_VISIT(r->sibling);
   Py_VISIT(r->walked);
   for (auto& [slot, tensor] : *r->kept) Py_VISIT(tensor.get());
   for (auto& [tensor, array] : *r->written) Py_VISIT(tensor.get());
@@ -107,7 +107,7 @@ static void grow(Region* r, int size) {
     r->slots->resize(static_cast<std::size_t>(size), nullptr);
 }
 
-void place(Region* r, Met& met) {
+void assign_slots(Region* r, Met& met) {
   grow(r, met.next);
   for (std::size_t i = 0; i < met.count; ++i) {
     const auto [t, before] = met.mark(i);
@@ -135,8 +135,8 @@ PyObject* as_tuple(const std::vector<std::int64_t>& values) {
   return tuple;
 }
 
-// What stands for the array of a tensor that is made, with the sizes of this run.
-Ref lazy_of(const Pattern& p, const Region* r) {
+// The stand-in for the array of a deferred tensor, with the sizes of this run.
+Ref deferred_of(const Pattern& p, const Region* r) {
   if (!p.more || !p.more->layout) return p.object;
   std::vector<std::int64_t> sizes, steps;
   if (!p.more->layout->compute(*r->numbers, sizes, steps)) {
@@ -149,20 +149,21 @@ Ref lazy_of(const Pattern& p, const Region* r) {
     PyObject* item = i == kShape ? shape.get()
                      : i == kStrides
                          ? strides.get()
-                         : PyTuple_GET_ITEM(reinterpret_cast<Lazy*>(p.object.get())->spec, i);
+                         : PyTuple_GET_ITEM(reinterpret_cast<Deferred*>(p.object.get())->spec, i);
     PyTuple_SET_ITEM(spec.get(), i, Py_NewRef(item));
   }
-  return Ref(new_lazy(spec.get(), nullptr));
+  return Ref(new_deferred(spec.get(), nullptr));
 }
 
-// What a call results in, now: the tensors that it makes are lazy.
+// The result of a deferred call: the tensors that it makes are deferred.
 PyObject* make_result(const Pattern& p, Region* r) {
   switch (p.kind) {
     case Pattern::fresh: {
-      Ref lazy = lazy_of(p, r);
-      auto* t = lazy ? reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0)) : nullptr;
+      Ref deferred = deferred_of(p, r);
+      auto* t =
+          deferred ? reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0)) : nullptr;
       if (!t) return nullptr;
-      t->shadow = lazy.release();
+      t->shadow = deferred.release();
       t->mark = mark_of(r->serial, p.number);
       (*r->slots)[static_cast<std::size_t>(p.number)] = t;
       return reinterpret_cast<PyObject*>(t);
@@ -178,8 +179,8 @@ PyObject* make_result(const Pattern& p, Region* r) {
   }
 }
 
-// The tensors of a call's arguments that have arrays are kept until it is computed.  Whether a
-// program may write one of them without a call.
+// Keeps the tensors of a call's arguments that have arrays until it is computed.  True if a program
+// may write one of them without a call.
 bool keep(const Step* step, Region* r) {
   bool seen = false;
   for (int number : *step->reads) {
@@ -194,26 +195,26 @@ bool keep(const Step* step, Region* r) {
   return seen;
 }
 
-// Whether a call may wait that writes a tensor with an array: nobody else leads to its memory.  An
-// error that is set is an interrupt.
+// True if a call may be deferred that writes a tensor with an array: nobody else leads to its
+// memory.  An error that is set is an interrupt.
 bool put_aside(Region* r, int slot) {
   Tensor* t = (*r->slots)[static_cast<std::size_t>(slot)];
-  if (!t || !t->array) return true;  // it waits itself
+  if (!t || !t->array) return true;  // it is deferred itself
   if (!is_alone(t) || is_exposed(t)) return false;
-  PyObject* spec = PyObject_CallOneArg(describe_handler, reinterpret_cast<PyObject*>(t));
+  PyObject* spec = PyObject_CallOneArg(spec_handler, reinterpret_cast<PyObject*>(t));
   if (!spec) {
     if (!is_interrupt()) PyErr_Clear();
     return false;
   }
-  PyObject* lazy = new_lazy(spec, r);
+  PyObject* deferred = new_deferred(spec, r);
   Py_DECREF(spec);
-  if (!lazy) {
+  if (!deferred) {
     PyErr_Clear();
     return false;
   }
   r->written->emplace_back(Ref::to(reinterpret_cast<PyObject*>(t)), t->array);
   t->array = nullptr;
-  Py_XSETREF(t->shadow, lazy);
+  Py_XSETREF(t->shadow, deferred);
   return true;
 }
 
@@ -238,10 +239,11 @@ PyObject* call_plainly(Region* r, PyObject* gate, PyObject* const* args, Py_ssiz
 
 namespace {
 
-// A barrier may change what is known of the tensors that it is given: they are met anew.
+// The call of a graph break may change what is known of the tensors that it is given: they are met
+// anew.
 void unmark(Region* r, PyObject* argument) {
   if (Tensor* t = as_tensor(argument)) {
-    if (t->mark >> kSlotBits == r->serial && !is_lazy(t)) {
+    if (t->mark >> kSlotBits == r->serial && !is_deferred(t)) {
       forget(t);
       t->mark = 0;
     }
@@ -258,14 +260,14 @@ void unmark_all(Region* r, PyObject* const* args, Py_ssize_t n, PyObject* names)
 }
 
 PyObject* hit(Region* r, Step* step, Met& met) {
-  r->computing = r->thread;  // no other thread computes half of what waits
+  r->computing = r->thread;  // no other thread computes half of it
   const int size = step->first + step->met + step->made;
   while (r->slots->size() < static_cast<std::size_t>(size)) r->slots->push_back(nullptr);
-  place(r, met);
+  assign_slots(r, met);
   bool now = keep(step, r);
   PyObject* result = make_result(step->result(), r);
   if (result) {
-    waiting += r->steps->empty();
+    deferring += r->steps->empty();
     r->steps->push_back(step);
     r->here = step;
     if (step->writes)
@@ -297,7 +299,7 @@ PyObject* miss(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, P
     result = PyObject_CallFunctionObjArgs(miss_handler, reinterpret_cast<PyObject*>(r), gate,
                                           positional, keywords, nullptr);
     --r->busy;
-    if (r->here->barrier) unmark_all(r, args, n, names);
+    if (r->here->graph_break) unmark_all(r, args, n, names);
   }
   Py_XDECREF(positional);
   Py_XDECREF(keywords);
@@ -307,12 +309,12 @@ PyObject* miss(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, P
 }  // namespace
 
 bool enter(Region* r) {
-  if (r->open || region) {
+  if (r->entered || region) {
     PyErr_SetString(PyExc_RuntimeError, "this thread is in a region");
     return false;
   }
   if (!refresh_ambient(r)) return false;
-  r->open = true;
+  r->entered = true;
   r->thread = PyThread_get_thread_ident();
   r->modes = &modes;
   r->unfollowed = &unfollowed;
@@ -327,7 +329,7 @@ bool leave(Region* r) {
     return false;
   }
   const bool good = compute(r);
-  r->open = false;
+  r->entered = false;
   std::erase(regions, r);
   region = nullptr;
   Py_DECREF(reinterpret_cast<PyObject*>(r));
@@ -338,7 +340,7 @@ void start_again(Region* r) {
   r->here = r->root;
   r->slots->clear();
   r->numbers->clear();
-  Py_CLEAR(r->twin);
+  Py_CLEAR(r->sibling);
   Py_CLEAR(r->walked);
   r->serial = next_serial++;
   r->eager = r->learns = false;
@@ -361,7 +363,7 @@ PyObject* region_leave(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyObject* region_waits(PyObject* self, void*) {
+PyObject* region_deferred(PyObject* self, void*) {
   return PyLong_FromSize_t(reinterpret_cast<Region*>(self)->steps->size());
 }
 PyObject* region_numbers(PyObject* self, void*) {
@@ -395,24 +397,24 @@ PyObject* region_tensors(PyObject* self, PyObject* given) {
   return tensors_by_slot(values, *r->slots);
 }
 
-// The tensor of a slot, if it waits.
-const Tensor* waiting_at(PyObject* self, PyObject* slot) {
+// The tensor of a slot, if it is deferred.
+const Tensor* deferred_at(PyObject* self, PyObject* slot) {
   const auto& slots = *reinterpret_cast<Region*>(self)->slots;
   const auto i = static_cast<std::size_t>(PyLong_AsLong(slot));
   const Tensor* t = i < slots.size() ? slots[i] : nullptr;
-  return t && is_lazy(t) ? t : nullptr;
+  return t && is_deferred(t) ? t : nullptr;
 }
 
-// is_leaf(slot) -> whether a tensor that waits is a leaf that wants gradients
+// is_leaf(slot) -> whether a deferred tensor is a leaf that wants gradients
 PyObject* region_is_leaf(PyObject* self, PyObject* slot) {
-  const Tensor* t = waiting_at(self, slot);
-  return PyBool_FromLong(t && lazy_is_leaf(t));
+  const Tensor* t = deferred_at(self, slot);
+  return PyBool_FromLong(t && deferred_is_leaf(t));
 }
 
-// needs_grad(slot) -> whether gradients will flow to a tensor that waits
+// needs_grad(slot) -> whether gradients will flow to a deferred tensor
 PyObject* region_needs_grad(PyObject* self, PyObject* slot) {
-  const Tensor* t = waiting_at(self, slot);
-  return PyBool_FromLong(t && lazy_needs_grad(t));
+  const Tensor* t = deferred_at(self, slot);
+  return PyBool_FromLong(t && deferred_needs_grad(t));
 }
 
 PyMethodDef region_methods[] = {{"enter", region_enter, METH_NOARGS, nullptr},
@@ -423,18 +425,18 @@ PyMethodDef region_methods[] = {{"enter", region_enter, METH_NOARGS, nullptr},
                                 {"is_leaf", region_is_leaf, METH_O, nullptr},
                                 {"add", add_step, METH_VARARGS, nullptr},
                                 {"forget", forget_step, METH_O, nullptr},
-                                {"add_barrier", TRITORCH_FASTCALL(add_barrier), nullptr},
+                                {"add_graph_break", TRITORCH_FASTCALL(add_graph_break), nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 PyMemberDef region_members[] = {
     {"follower", T_OBJECT, offsetof(Region, follower), READONLY, nullptr},
     {"serial", T_ULONGLONG, offsetof(Region, serial), READONLY, nullptr},
-    {"twin", T_OBJECT, offsetof(Region, twin), 0, nullptr},
+    {"sibling", T_OBJECT, offsetof(Region, sibling), 0, nullptr},
     {"walked", T_OBJECT, offsetof(Region, walked), 0, nullptr},
     {"busy", T_INT, offsetof(Region, busy), 0, nullptr},
     {"eager", T_BOOL, offsetof(Region, eager), 0, nullptr},
     {"learns", T_BOOL, offsetof(Region, learns), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
-PyGetSetDef region_properties[] = {{"waits", region_waits, nullptr, nullptr, nullptr},
+PyGetSetDef region_properties[] = {{"deferred", region_deferred, nullptr, nullptr, nullptr},
                                    {"here", region_here, nullptr, nullptr, nullptr},
                                    {"numbers", region_numbers, nullptr, nullptr, nullptr},
                                    {"size", region_size, nullptr, nullptr, nullptr},
@@ -453,7 +455,7 @@ PyType_Spec region_spec = {"tritorch._C.Region", sizeof(Region), 0,
 }  // namespace
 
 bool follows(Region* r) {
-  if (r->computing && !held_back) wait_while_computed(r);  // what it has computed is half there
+  if (r->computing && !flushes_held) wait_while_computed(r);  // what it has computed is half there
   return r->busy == 0 && !r->eager && *r->unfollowed == 0;
 }
 
@@ -462,20 +464,20 @@ bool is_overheard(const Region* r) { return r->modes->saving_hooks || r->modes->
 PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   wait_for_others(r);
   if (!refresh_ambient(r)) return nullptr;
-  Step* barrier = nullptr;
+  Step* graph_break = nullptr;
   Met met{r->serial, 0, *r->numbers};
   for (Step* step = r->here->child; step; step = step->sibling) {
     if (step->gate != gate) continue;
-    if (step->barrier) {
-      barrier = step;
+    if (step->graph_break) {
+      graph_break = step;
       continue;
     }
     met.next = step->first;
     if (!matches(step, r, args, n, names, met)) continue;
     return hit(r, step, met);
   }
-  if (barrier && barrier->tries >= kTries) {
-    r->here = barrier;
+  if (graph_break && graph_break->tries >= kTries) {
+    r->here = graph_break;
     if (!compute(r)) return nullptr;
     PyObject* result = call_plainly(r, gate, args, n, names);
     unmark_all(r, args, n, names);

@@ -1,9 +1,9 @@
-// A region: a compiled function while it runs.  Python runs it, and the public functions that it
-// calls are followed: Note [Following] in tritorch/compilation/follow/regions.py.
+// A compiled region: a compiled function while it runs.  Python runs it, and the public functions
+// that it calls are followed: Note [Following] in tritorch/compilation/follow/regions.py.
 //
-//   Node    one followed call, in a trie of all streams of calls that a function has made
-//   Region  a run: how far in the trie it is, which tensors it knows, what waits to be computed
-//   Lazy    what a tensor has in place of an array while its computation waits
+//   Step      one followed call, in the tree of all traces of a function
+//   Region    a run: its position in the tree, the tensors it knows, the calls that are deferred
+//   Deferred  it stands for the array of a tensor whose call is deferred
 #pragma once
 
 #include <Python.h>
@@ -16,33 +16,33 @@ namespace tritorch {
 struct Region;
 
 extern constinit thread_local Region* region;  // the one that this thread is in
-extern PyTypeObject* lazy_type;
+extern PyTypeObject* deferred_type;
 
-struct Lazy {
+struct Deferred {
   PyObject_HEAD PyObject* spec;  // (shape, dtype, strides, device, requires grad)
   PyObject* region;              // null: the one whose number is in a tensor's mark
 };
 
-// Whether the public functions that a region's thread calls are followed.
+// True if the public functions that a region's thread calls are followed.
 bool follows(Region* r);
-// Whether somebody hears of each call that is recorded there.
+// True if somebody hears of each call that is recorded there.
 bool is_overheard(const Region* r);
 
 // A call of a public function by a function that is followed.
 PyObject* follow(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names);
 
-// Computes what waits in any thread, and waits for what another one computes: somebody is about to
-// do what nobody follows.  Not in a thread that is held back.  False with a Python error set on
-// failure.
-extern int waiting;  // how many regions have something that waits, or is computed
-bool settle_all();
-inline bool settled() { return waiting == 0 || settle_all(); }
+// Flushes the deferred calls of all threads, and waits for flushes of others: something is about to
+// happen that nobody follows.  Not in a thread whose flushes are held.  False with a Python error
+// set on failure.
+extern int deferring;  // how many regions have deferred calls, or are flushed now
+bool flush_all();
+inline bool flushed() { return deferring == 0 || flush_all(); }
 
-// Computes what waits, then sets something; if the first fails and it is not set back (Note
+// Flushes, then sets something; if the first fails and it is not set back (Note
 // [Scopes]), nothing is set.
 template <class Set>
-PyObject* set_settled(const Set& set) {
-  if (settled()) return set();
+PyObject* set_flushed(const Set& set) {
+  if (flushed()) return set();
   if (!restoring) return nullptr;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);

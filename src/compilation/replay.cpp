@@ -1,4 +1,4 @@
-// What becomes of a program's run: recorded, replayed, or made by its functions.
+// Runs of a program: recorded, replayed, or made by its functions.
 #include <algorithm>
 #include <cstring>
 
@@ -24,7 +24,7 @@ bool is_capturing(cu::CUstream stream) {
 
 }  // namespace
 
-// Writes what a source is now to all places where it stands.
+// Writes the present value of a source to all nodes that have it.
 void Replay::Built::set(std::size_t source, std::uint64_t value) {
   if (values[source] == value) return;
   for (const Use& use : uses[source]) {
@@ -47,7 +47,7 @@ void Replay::Built::set(std::size_t source, std::uint64_t value) {
   values[source] = value;
 }
 
-// Notes what a number is to be; false where it is wider than its kernels take it.
+// Notes the next value of a number; false where it is wider than its kernels take it.
 bool Replay::Built::fits(std::size_t source, PyObject* number) {
   const std::uint64_t bits = PyLong_AsUnsignedLongLongMask(number);
   for (const Use& use : uses[source]) {

@@ -31,7 +31,7 @@ struct Replayed {  // a program, and how it is to be replayed
   const std::vector<Call>& calls;
   std::size_t most;           // arguments of a call
   std::vector<int> computed;  // values that are computed of a region's numbers
-  bool open;                  // whether numbers matter at all
+  bool dynamic;               // whether numbers matter at all
   Ref tell;                   // tell(what, text): is told what becomes of it
   double most_changed;        // the part of the nodes of which more are launched one by one
 };
@@ -52,7 +52,7 @@ class Replay {
 
  private:
   struct Run;    // a run that was recorded, beside its launches
-  struct Built;  // a run that can be made again
+  struct Built;  // a run that can be replayed
   enum class Outcome { done, misfit, error };
 
   using Numbers = std::vector<Number>;
@@ -101,7 +101,7 @@ class Replays {
   bool told_ = false;
 };
 
-// What Python's functions are told while a program is recorded; both give their numbers back where
+// The functions by which Python tells of a recording; both give their numbers back where
 // none is.
 //   recorded_draw(generator, count, seed, offset) -> (seed, offset), which a replay draws anew
 //   recorded_number(number, keep) -> a number that may be any in a replay, which keeps `keep`

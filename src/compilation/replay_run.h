@@ -1,4 +1,4 @@
-// What replay.cpp and recorded.cpp share: a run that was recorded, and one that can be made again.
+// Shared by replay.cpp and recorded.cpp: a recorded run, and one that can be replayed.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct GivenNumber {
   bool operator==(const GivenNumber&) const = default;
 };
 
-// What has to be asked of Python in each run: a generator for numbers, or a call that launches
+// A question to Python in each run: a generator for numbers, or a call that launches
 // nothing and gives what is no array.
 struct Asked {
   Ref generator;
@@ -44,7 +44,7 @@ struct Asked {
   }
 };
 
-// What a run gives: an array in an input's memory, in memory of its own, or elsewhere; another
+// A result of a run: an array in an input's memory, in memory of its own, or elsewhere; another
 // value; a number.
 struct Result {
   enum Kind : std::uint8_t { array, same, number, constant } kind;

@@ -1,4 +1,4 @@
-// Replays of a program by its numbers, and what Python's functions tell while one is recorded.
+// Replays of a program by its numbers, and the functions by which Python tells of a recording.
 #include <algorithm>
 
 #include "compilation/replay.h"
@@ -12,7 +12,7 @@ constexpr std::size_t kMostReplays = 16;  // of a program, for different sizes
 
 Replay* Replays::find(const std::vector<Number>& numbers) {
   for (const Known& known : known_)
-    if (!of_.open || std::ranges::equal(known.numbers, numbers, same_number))
+    if (!of_.dynamic || std::ranges::equal(known.numbers, numbers, same_number))
       return known.replay.get();
   if (known_.size() < kMostReplays) {
     known_.push_back({numbers, std::make_unique<Replay>(of_)});

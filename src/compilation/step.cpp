@@ -1,4 +1,4 @@
-// Step: one call in the trie of all streams of calls that a function has made.
+// Step: one call in the tree of all traces of a function.
 #include "compilation/state.h"
 
 namespace tritorch {
@@ -31,7 +31,7 @@ bool same_names(PyObject* a, PyObject* b) {
 bool matches(const Step* step, const Region* r, PyObject* const* args, Py_ssize_t n,
              PyObject* names, Met& met) {
   const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
-  if (step->barrier || step->ambient != r->ambient ||
+  if (step->graph_break || step->ambient != r->ambient ||
       step->grad_enabled != static_cast<char>(r->modes->grad_enabled) ||
       step->inference_mode != static_cast<char>(r->modes->inference_mode) ||
       step->n_args != total || !same_names(step->names, names))
@@ -61,7 +61,7 @@ void step_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   auto* step = reinterpret_cast<Step*>(self);
-  // A long stream of calls must not be as many C frames.
+  // A long trace must not be as many C frames.
   std::vector<Step*> todo;
   const auto take_children = [&todo](Step* of) {
     for (Step* child = std::exchange(of->child, nullptr); child;
@@ -168,7 +168,7 @@ PyMemberDef step_members[] = {
     {"met", T_INT, offsetof(Step, met), READONLY, nullptr},
     {"made", T_INT, offsetof(Step, made), READONLY, nullptr},
     {"numbers", T_INT, offsetof(Step, numbers), READONLY, nullptr},
-    {"barrier", T_BOOL, offsetof(Step, barrier), READONLY, nullptr},
+    {"graph_break", T_BOOL, offsetof(Step, graph_break), READONLY, nullptr},
     {"ambient", T_LONG, offsetof(Step, ambient), READONLY, nullptr},
     {"grad_enabled", T_BOOL, offsetof(Step, grad_enabled), READONLY, nullptr},
     {"inference_mode", T_BOOL, offsetof(Step, inference_mode), READONLY, nullptr},

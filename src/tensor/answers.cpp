@@ -231,7 +231,8 @@ PyObject* wants_gradient(PyObject* const* args, Py_ssize_t) {
 
 PyObject* is_leaf(PyObject* const* args, Py_ssize_t) {
   auto* t = reinterpret_cast<Tensor*>(args[0]);
-  if (plain(args[0]) && is_lazy(t)) return PyBool_FromLong(!lazy_needs_grad(t) || lazy_is_leaf(t));
+  if (plain(args[0]) && is_deferred(t))
+    return PyBool_FromLong(!deferred_needs_grad(t) || deferred_is_leaf(t));
   if (!View(args[0]).known || requires_grad(t) < 0) return nullptr;
   return PyBool_FromLong(!is_set(t->node));
 }

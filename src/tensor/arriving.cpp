@@ -72,7 +72,7 @@ PyObject* gradient_edges(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Py_ssize_t at = 0;
   for (Py_ssize_t i = 0; edges && outputs && i < PyList_GET_SIZE(args[0]); ++i) {
     Tensor* t = as_tensor(PyList_GET_ITEM(args[0], i));
-    if (!t || (is_lazy(t) && !force(t)) || requires_grad(t) < 0) {
+    if (!t || (is_deferred(t) && !force(t)) || requires_grad(t) < 0) {
       if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected tensors");
       Py_CLEAR(edges);
       break;

@@ -134,13 +134,13 @@ struct Node {
   char divided;        // whether not all edges are those of each output (`edges_of`, `edges_from`)
 };
 
-// Gives a new node its place in the order of all: after those of what waits, which were called for
-// before.  False with a Python error set on failure.
+// Gives a new node its sequence number: after those of deferred calls, which were made before.
+// False with a Python error set on failure.
 bool number(Node* n);
-std::uint64_t next_place();  // what the next node gets
+std::uint64_t next_sequence();  // what the next node gets
 
-// reserve_places(count): later nodes leave that many places free after those there are.
-PyObject* reserve_places(PyObject*, PyObject* count);
+// reserve_sequence_numbers(count): later nodes leave that many numbers free after those there are.
+PyObject* reserve_sequence_numbers(PyObject*, PyObject* count);
 
 extern PyTypeObject *shared_type, *tensor_base_type, *node_base_type, *operator_base_type;
 extern PyType_Spec shared_spec, tensor_spec, node_spec, operator_spec;
@@ -194,15 +194,15 @@ inline bool is_set(const PyObject* field) { return field && field != Py_None; }
 
 inline PyObject* array_of(const Tensor* t) { return t->array ? t->array : t->shadow; }
 
-// Whether the tensor's computation waits: src/compilation/region.h.
-extern PyTypeObject* lazy_type;
-inline bool is_lazy(const Tensor* t) {
-  return !t->array && t->shadow && Py_TYPE(t->shadow) == lazy_type;
+// True if the tensor is deferred, its call not computed yet: src/compilation/region.h.
+extern PyTypeObject* deferred_type;
+inline bool is_deferred(const Tensor* t) {
+  return !t->array && t->shadow && Py_TYPE(t->shadow) == deferred_type;
 }
 bool force(Tensor* t);          // computes it; false with a Python error set
-bool is_lost(const Tensor* t);  // it waited, and what was to compute it has failed
-int lazy_needs_grad(const Tensor* t);
-bool lazy_is_leaf(const Tensor* t);
+bool is_lost(const Tensor* t);  // it was deferred, and what was to compute it has failed
+int deferred_needs_grad(const Tensor* t);
+bool deferred_is_leaf(const Tensor* t);
 void forget(Tensor* t);            // a marked tensor goes
 bool set_modes_asked(bool asked);  // whether function modes are; gives what it was
 

@@ -14,10 +14,10 @@
 namespace tritorch {
 namespace {
 
-// The tensor, computed if it waited; null, with or without a Python error, if it is none.
+// The tensor, computed if it was deferred; null, with or without a Python error, if it is none.
 Tensor* computed(PyObject* object) {
   Tensor* t = as_tensor(object);
-  return t && is_lazy(t) && !force(t) ? nullptr : t;
+  return t && is_deferred(t) && !force(t) ? nullptr : t;
 }
 
 PyObject* refuse(const char* usage) {
@@ -87,7 +87,7 @@ PyObject* swap_tensors(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Tensor* a = n == 2 ? computed(args[0]) : nullptr;
   Tensor* b = n == 2 ? computed(args[1]) : nullptr;
   if (!a || !b) return refuse("expected two tensors");
-  if (!settled()) return nullptr;
+  if (!flushed()) return nullptr;
   std::swap(a->array, b->array);
   std::swap(a->shadow, b->shadow);
   std::swap(a->node, b->node);
@@ -184,7 +184,7 @@ PyObject* host_row(PyObject*, PyObject* const* args, Py_ssize_t n) {
 // is_writable(tensor, *sources): whether a write needs no further look: no gradient is wanted,
 // nobody is lent the memory, and it is no inference tensor outside of its mode
 PyObject* is_writable(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (!settled()) return nullptr;  // what waits may read the memory
+  if (!flushed()) return nullptr;  // deferred calls may read the memory
   Tensor* first = n ? as_tensor(args[0]) : nullptr;
   if (!first || (first->inference == 1 && !modes.inference_mode) ||
       (first->shared && is_set(first->shared->lent)))
@@ -315,11 +315,11 @@ PyObject* set_inference(PyObject*, PyObject* value) {
 }
 
 PyObject* set_saving_hooks(PyObject*, PyObject* value) {
-  return set_settled([value] { return set_bool(&modes.saving_hooks, value); });
+  return set_flushed([value] { return set_bool(&modes.saving_hooks, value); });
 }
 
 PyObject* set_tracing(PyObject*, PyObject* value) {
-  return set_settled([value] { return set_bool(&modes.tracing_calls, value); });
+  return set_flushed([value] { return set_bool(&modes.tracing_calls, value); });
 }
 
 // register_part(name, object): what the native half calls or creates.
@@ -386,7 +386,8 @@ PyMethodDef functions[] = {
      "A parameter's arrays, as an optimizer's step has them."},
     {"any_requires_grad", TRITORCH_FASTCALL(any_requires_grad), nullptr},
     {"holds_nested", TRITORCH_FASTCALL(holds_nested), nullptr},
-    {"reserve_places", reserve_places, METH_O, "Places among nodes that later ones leave free."},
+    {"reserve_sequence_numbers", reserve_sequence_numbers, METH_O,
+     "Numbers that later nodes leave free."},
     {"shared_leaves", shared_leaves, METH_O, "Leaves that several edges lead to."},
     {"is_writable", TRITORCH_FASTCALL(is_writable), "Whether a write needs no further look."},
     {"is_grad_enabled", get_grad_enabled, METH_NOARGS, nullptr},

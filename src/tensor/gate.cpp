@@ -93,7 +93,7 @@ struct Gate {
   long wants;    // the positions where only tensors may stand, as bits; negative: not asked yet
   long numbers;  // the positions where a number is meant, as bits; known with `wants`
   PyObject* number_names;  // the same by keyword, a tuple; null: none
-  char describes;          // it reads what is known of a tensor that waits
+  char describes;          // it reads the description of a tensor
   std::uint32_t profiled;  // the number of its name in profiles plus one, or kUnnamed; 0: not asked
   std::uint32_t builtin;   // the number of what Python calls it plus one; 0: not asked
 };
@@ -370,7 +370,7 @@ inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t 
   if (here && follows(here) && !gate->describes) [[unlikely]] {
     if (now.modes || is_overheard(here) ||
         overridden(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) {
-      if (!settled()) return nullptr;
+      if (!flushed()) return nullptr;
     } else if (now.autocast && is_set(gate->policy)) {  // what it casts is followed by itself
       return call_handler(autocast_handler, self, args, n, names);
     } else {
@@ -448,10 +448,10 @@ std::uint32_t number_of_builtin(Gate* gate) {
       scope.event->detail = number_of_builtin(gate) + 1;
     if (!may_call_programs(args, PyVectorcall_NARGS(flagged), names)) unseen.emplace();
   }
-  const std::uint64_t place = next_place();
+  const std::uint64_t place = next_sequence();
   PyObject* result = answer_call(self, args, flagged, names);
   unseen.reset();
-  if (next_place() != place && scope.lasts())
+  if (next_sequence() != place && scope.lasts())
     scope.event->sequence = static_cast<std::int64_t>(place);  // of the first node that it made
   if (result && scope.lasts()) profiling::describe_result(scope.event, result);
   return result;
@@ -606,7 +606,7 @@ bool set_modes_asked(bool asked) { return std::exchange(state.modes, asked); }
 namespace {
 
 PyObject* set_function_modes(PyObject*, PyObject* value) {
-  return set_settled([value] { return set_flag(&state.modes, value); });
+  return set_flushed([value] { return set_flag(&state.modes, value); });
 }
 // follow(gate, *args, **kwargs): a call whose arguments autocast has cast
 PyObject* follow_cast(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* names) {

@@ -8,9 +8,9 @@ PyTypeObject* node_base_type = nullptr;
 
 static std::uint64_t next = 0;
 
-std::uint64_t next_place() { return next; }
+std::uint64_t next_sequence() { return next; }
 
-PyObject* reserve_places(PyObject*, PyObject* count) {
+PyObject* reserve_sequence_numbers(PyObject*, PyObject* count) {
   const auto n = PyLong_AsUnsignedLongLong(count);
   if (PyErr_Occurred()) return nullptr;
   next += n;
@@ -18,7 +18,7 @@ PyObject* reserve_places(PyObject*, PyObject* count) {
 }
 
 bool number(Node* n) {
-  if (region && follows(region) && !settled()) return false;
+  if (region && follows(region) && !flushed()) return false;
   n->sequence = next++;
   return true;
 }

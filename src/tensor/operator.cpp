@@ -412,7 +412,7 @@ PyObject* operator_record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 // wants(*inputs) -> whether a call on these would be recorded, or the first must be asked for
 // before it is written
 PyObject* operator_wants(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  if (!settled()) return nullptr;  // what waits may read what is written then
+  if (!flushed()) return nullptr;  // deferred calls may read what is written then
   Wanted wanted;
   Tensor* first = n ? as_tensor(args[0]) : nullptr;
   if (first && first->shared && is_set(first->shared->lent)) Py_RETURN_TRUE;

@@ -46,10 +46,10 @@ bool has_history(PyObject* base) {
   return t->leaf || is_set(t->node);
 }
 
-// Has a tensor computed that waits.
-bool settle(PyObject* self) {
+// Computes a deferred tensor.
+bool flush(PyObject* self) {
   auto* t = reinterpret_cast<Tensor*>(self);
-  return !is_lazy(t) || force(t);
+  return !is_deferred(t) || force(t);
 }
 
 void tensor_dealloc(PyObject* self) {
@@ -107,14 +107,14 @@ PyObject* get_requires_grad(PyObject* self, void*) {
 }
 
 PyObject* get_node(PyObject* self, void*) {
-  if (!settle(self)) return nullptr;
+  if (!flush(self)) return nullptr;
   auto* t = reinterpret_cast<Tensor*>(self);
   if (requires_grad(t) < 0) return nullptr;
   return Py_NewRef(t->node ? t->node : Py_None);
 }
 
 PyObject* get_version(PyObject* self, void*) {
-  if (!settle(self)) return nullptr;
+  if (!flush(self)) return nullptr;
   auto* t = reinterpret_cast<Tensor*>(self);
   if (t->inference == 1)
     return PyErr_Format(PyExc_RuntimeError, "Inference tensors do not track version counter.");
@@ -122,14 +122,14 @@ PyObject* get_version(PyObject* self, void*) {
 }
 
 PyObject* get_shared(PyObject* self, void*) {
-  if (!settle(self)) return nullptr;
+  if (!flush(self)) return nullptr;
   auto* t = reinterpret_cast<Tensor*>(self);
   if (!t->shared && !(t->shared = new_shared(array_of(t)))) return nullptr;
   return Py_NewRef(reinterpret_cast<PyObject*>(t->shared));
 }
 
 int set_shared(PyObject* self, PyObject* value, void*) {
-  if (!settle(self)) return -1;
+  if (!flush(self)) return -1;
   auto* t = reinterpret_cast<Tensor*>(self);
   if (value == Py_None) value = nullptr;
   if (value && Py_TYPE(value) != shared_type) {
@@ -142,7 +142,7 @@ int set_shared(PyObject* self, PyObject* value, void*) {
 
 // Whether this is an inference tensor outside of the mode, which may not be written.
 PyObject* get_frozen(PyObject* self, void*) {
-  if (!settle(self)) return nullptr;
+  if (!flush(self)) return nullptr;
   return PyBool_FromLong(reinterpret_cast<Tensor*>(self)->inference == 1 && !modes.inference_mode);
 }
 
@@ -154,12 +154,12 @@ PyObject* get_described(PyObject* self, void*) {
 
 // The array, wherever it is.
 PyObject* get_array(PyObject* self, void*) {
-  if (!settle(self)) return nullptr;
+  if (!flush(self)) return nullptr;
   PyObject* array = array_of(reinterpret_cast<Tensor*>(self));
   return Py_NewRef(array ? array : Py_None);
 }
 
-// The fields that are known of a tensor that waits, too: those that others have not.
+// The fields that are known of a deferred tensor, too: those that others have not.
 PyMemberDef tensor_members[] = {
     {"_a", T_OBJECT_EX, offsetof(Tensor, array), 0, nullptr},
     {"_grad", T_OBJECT, offsetof(Tensor, grad), 0, nullptr},
@@ -170,7 +170,7 @@ PyMemberDef tensor_members[] = {
     {"_mark", T_ULONGLONG, offsetof(Tensor, mark), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 // The others: who reads or writes one has the tensor computed.
-PyMemberDef settled_members[] = {{"_shadow", T_OBJECT_EX, offsetof(Tensor, shadow), 0, nullptr},
+PyMemberDef flushed_members[] = {{"_shadow", T_OBJECT_EX, offsetof(Tensor, shadow), 0, nullptr},
                                  {"_raw_node", T_OBJECT, offsetof(Tensor, node), 0, nullptr},
                                  {"_base", T_OBJECT, offsetof(Tensor, base), 0, nullptr},
                                  {"_view", T_OBJECT, offsetof(Tensor, view), 0, nullptr},
@@ -180,12 +180,12 @@ PyMemberDef settled_members[] = {{"_shadow", T_OBJECT_EX, offsetof(Tensor, shado
                                  {"_inference", T_BOOL, offsetof(Tensor, inference), 0, nullptr}};
 PyObject* get_field(PyObject* self, void* member) {
   auto* t = reinterpret_cast<Tensor*>(self);
-  if (is_lazy(t) && !force(t)) return nullptr;
+  if (is_deferred(t) && !force(t)) return nullptr;
   return PyMember_GetOne(reinterpret_cast<const char*>(self), static_cast<PyMemberDef*>(member));
 }
 int set_field(PyObject* self, PyObject* value, void* member) {
   auto* t = reinterpret_cast<Tensor*>(self);
-  if (is_lazy(t) && !force(t)) return -1;
+  if (is_deferred(t) && !force(t)) return -1;
   return PyMember_SetOne(reinterpret_cast<char*>(self), static_cast<PyMemberDef*>(member), value);
 }
 
@@ -200,14 +200,14 @@ PyGetSetDef tensor_properties[] = {
     {"_array", get_array, nullptr, nullptr, nullptr},
     {"_described", get_described, nullptr, nullptr, nullptr},
     {"_frozen", get_frozen, nullptr, nullptr, nullptr},
-    {"_shadow", get_field, set_field, nullptr, &settled_members[0]},
-    {"_raw_node", get_field, set_field, nullptr, &settled_members[1]},
-    {"_base", get_field, set_field, nullptr, &settled_members[2]},
-    {"_view", get_field, set_field, nullptr, &settled_members[3]},
-    {"_created", get_field, set_field, nullptr, &settled_members[4]},
-    {"_epoch", get_field, set_field, nullptr, &settled_members[5]},
-    {"_leaf", get_field, set_field, nullptr, &settled_members[6]},
-    {"_inference", get_field, set_field, nullptr, &settled_members[7]},
+    {"_shadow", get_field, set_field, nullptr, &flushed_members[0]},
+    {"_raw_node", get_field, set_field, nullptr, &flushed_members[1]},
+    {"_base", get_field, set_field, nullptr, &flushed_members[2]},
+    {"_view", get_field, set_field, nullptr, &flushed_members[3]},
+    {"_created", get_field, set_field, nullptr, &flushed_members[4]},
+    {"_epoch", get_field, set_field, nullptr, &flushed_members[5]},
+    {"_leaf", get_field, set_field, nullptr, &flushed_members[6]},
+    {"_inference", get_field, set_field, nullptr, &flushed_members[7]},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot tensor_slots[] = {{Py_tp_new, reinterpret_cast<void*>(tensor_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
@@ -237,14 +237,14 @@ Shared* new_shared(PyObject* array) {
 }
 
 int wants_grad(Tensor* t) {
-  if (is_set(t->created) && !is_lazy(t) &&
+  if (is_set(t->created) && !is_deferred(t) &&
       (t->leaf || is_set(t->node) || (is_set(t->base) && has_history(t->base))))
     return 1;
   return requires_grad(t);
 }
 
 int requires_grad(Tensor* t) {
-  if (is_lazy(t)) return lazy_needs_grad(t);
+  if (is_deferred(t)) return deferred_needs_grad(t);
   if (is_set(t->base) && t->shared && t->epoch != t->shared->version &&
       (is_set(t->node) || has_history(t->base))) {
     PyObject* done = PyObject_CallOneArg(registered.refresh_view, reinterpret_cast<PyObject*>(t));

@@ -476,7 +476,7 @@ def test_what_has_no_plan_is_shown(caplog, monkeypatch):
     def unfit(*given):
         raise Unfit("it is too odd")
 
-    monkeypatch.setattr(plans, "describe_held", unfit)
+    monkeypatch.setattr(plans, "specs_of_held", unfit)
     torch._logging.set_logs(plan=True)
     made = torch.compile(lambda x: x * 2)
     with caplog.at_level(logging.DEBUG, "torch._inductor"), torch.no_grad():

@@ -168,7 +168,7 @@ def test_a_look_at_what_waits_is_told() -> None:
     with Heard() as heard:
         for _ in range(CALLS):
             assert compiled(x).tolist() == [3, 3, 3]
-    assert heard.flushes == ["look: a tensor waits for its values"]
+    assert heard.flushes == ["look: a deferred tensor is looked at"]
     whole = torch.compile(_looks, fullgraph=True)
     whole(x)  # recorded, plain
     with pytest.raises(torch._dynamo.exc.Unsupported, match=r"looked at[\s\S]*in _looks"):

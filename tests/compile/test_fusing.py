@@ -18,7 +18,7 @@ import pytest
 import tritorch as torch
 import tritorch.nn.functional as F
 from tritorch import _C
-from tritorch.compilation.fuse import definitions, endings, groups, kernels, lists
+from tritorch.compilation.fuse import definitions, epilogues, groups, kernels, lists
 
 from . import fused_targets
 from .fused_patterns import PATTERNS, Arrays, Block, Pattern, least_bytes
@@ -233,7 +233,7 @@ def test_sums_of_more_columns_than_a_kernel_has_parameters_for() -> None:
 
 def test_bytes_are_those_that_have_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[int] = []
-    for kind in (kernels.Fused, lists.FusedList, endings.Ended):
+    for kind in (kernels.Fused, lists.FusedList, epilogues.FusedProduct):
         call: Any = kind.__call__
         monkeypatch.setattr(
             kind, "__call__",

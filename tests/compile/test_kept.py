@@ -235,12 +235,12 @@ def test_replaced_kernels_are_called(folder: Path, looked: list[int]) -> None:
 
 def test_what_only_this_process_can_tell_is_not_kept(folder: Path) -> None:
     """A generator of the program's, a function of its: no name says to others which they are."""
-    stretch = equal.Stretch([], [], ())
+    block = equal.Block([], [], ())
     for value in (torch.Generator("cuda"), lambda: 1, object()):
-        told = stretch._exact((1, value))
-        assert hash(told) == hash(stretch._exact((1, value)))  # this process can
+        told = block._exact((1, value))
+        assert hash(told) == hash(block._exact((1, value)))  # this process can
         assert kept.file_of(told, 100) is None
-    assert kept.file_of(stretch._exact((1, torch.float32, torch.device("cuda", 0))), 100)
+    assert kept.file_of(block._exact((1, torch.float32, torch.device("cuda", 0))), 100)
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -399,4 +399,4 @@ def test_a_files_name_is_a_digest(folder: Path) -> None:
     file = kept.file_of(("a key",), 100)
     assert file is not None
     text = repr((("a key",), [keys.capability(0)])).encode()
-    assert file.place == f"plans-{'a' * 20}/{hashlib.sha256(text).hexdigest()[:40]}"
+    assert file.path == f"plans-{'a' * 20}/{hashlib.sha256(text).hexdigest()[:40]}"

@@ -42,15 +42,30 @@ def test_each_pass_is_switched_off(name, device, monkeypatch):
 
 
 def test_a_setting_switches_passes_off(monkeypatch):
-    monkeypatch.setitem(PASSES, "once", refuses)
+    monkeypatch.setitem(PASSES, "cse", refuses)
     x = torch.ones(5)
-    with torch._inductor.config.patch(disabled_passes="once"):
+    with torch._inductor.config.patch(disabled_passes="cse"):
         fast = torch.compile(model)
         for _ in range(4):
             assert fast(x).equal(model(x))
 
 
-@pytest.mark.parametrize("name", ["once", "chains"])
+@pytest.mark.parametrize(
+    ("former", "name"),
+    [
+        ("once", "cse"), ("joining", "concat"), ("chains", "fused_loops"), ("beside", "inter_op"),
+        ("fusing", "fusion"), ("norms", "norms"),
+    ],
+)  # fmt: skip
+def test_former_names_switch_passes_off(former, name, monkeypatch):
+    monkeypatch.setitem(PASSES, name, refuses)
+    x = torch.linspace(-3, 3, 64)
+    fast = torch.compile(model, options={"disabled_passes": former})
+    for _ in range(4):
+        assert fast(x).equal(model(x))
+
+
+@pytest.mark.parametrize("name", ["cse", "fused_loops"])
 def test_bisect_names_a_wrong_pass(name, monkeypatch):
     x = torch.linspace(-3, 3, 64)
     assert torch.compiler.bisect(model, x) is None

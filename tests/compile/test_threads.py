@@ -220,8 +220,8 @@ def _computing(work: Callable[[], None]) -> Callable[[], Any]:
     return lambda: compiled(torch.ones(2)).tolist()
 
 
-def test_who_settles_waits_for_what_another_thread_computes() -> None:
-    begun, proceed, settled = threading.Event(), threading.Event(), threading.Event()
+def test_a_flush_waits_for_that_of_another_thread() -> None:
+    begun, proceed, flushed = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
         begun.set()
@@ -229,21 +229,21 @@ def test_who_settles_waits_for_what_another_thread_computes() -> None:
 
     call = _computing(work)
 
-    def settle() -> None:
+    def flush() -> None:
         assert begun.wait(30)
         torch.manual_seed(0)
-        settled.set()
+        flushed.set()
 
     def watch() -> None:
         assert begun.wait(30)
-        assert not settled.wait(0.3)
+        assert not flushed.wait(0.3)
         proceed.set()
-        assert settled.wait(30)
+        assert flushed.wait(30)
 
-    assert _in_threads(call, settle, watch)[0] == [3, 3]
+    assert _in_threads(call, flush, watch)[0] == [3, 3]
 
 
-def test_threads_that_compute_and_settle_do_not_wait_for_each_other() -> None:
+def test_threads_that_flush_do_not_wait_for_each_other() -> None:
     assert _computing(lambda: (torch.manual_seed(0), None)[1])() == [3, 3]  # or for itself
     for count in (2, 3):
         together = threading.Barrier(count)
@@ -284,7 +284,7 @@ def test_who_makes_calls_with_symbols_waits_for_no_thread(monkeypatch: pytest.Mo
 
 
 def test_who_makes_calls_with_symbols_computes_nothing_else() -> None:
-    """The symbols have the values of one run: what waits elsewhere would be given others."""
+    """The symbols have the values of one run: deferred calls elsewhere would be given others."""
     waiting, described = threading.Event(), threading.Event()
     left: list[int] = []
 
@@ -294,7 +294,7 @@ def test_who_makes_calls_with_symbols_computes_nothing_else() -> None:
         if left:
             waiting.set()
             assert described.wait(30)
-            left.append(_C.current_region().waits)
+            left.append(_C.current_region().deferred)
         return y + 1
 
     function(torch.ones(2))  # recorded, plain

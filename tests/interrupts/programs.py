@@ -121,7 +121,7 @@ def compiled_inference() -> Callable[[], Any]:
 
 @program
 def compiled_buffers() -> Callable[[], Any]:
-    """Buffers are written, and a tensor is kept, by what waits."""
+    """Buffers are written, and a tensor is kept, by deferred calls."""
     tritorch.manual_seed(2)
     norm = nn.BatchNorm1d(4)
     count = tritorch.zeros(())

@@ -197,7 +197,9 @@ def _sets(statements, own=("self",)):
             yield from node.names
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             name = node.func.attr
-            native = _root(node.func) == "_C" and name.startswith(("set_", "unfollow", "hold_back"))
+            native = _root(node.func) == "_C" and name.startswith(
+                ("set_", "unfollow", "hold_flushes")
+            )
             if native or (name in _CHANGING and "super" not in ast.unparse(node.func)):
                 yield ast.unparse(node.func)
 

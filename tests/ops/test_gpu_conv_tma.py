@@ -6,7 +6,7 @@ import pytest
 
 from tests.ops.gpu_reference import compare, numbers, on_device
 from tritorch.cuda import from_numpy
-from tritorch.gpu.linalg.matmul import Ending, machine
+from tritorch.gpu.linalg.matmul import Epilogue, machine
 from tritorch.gpu.nn import conv, conv_plan, conv_tma
 from tritorch.gpu.nn.images import new_images
 from tritorch.host.nn import conv as cpu_conv
@@ -193,13 +193,13 @@ def test_parts_are_added_and_endings_come_last(monkeypatch):
     for parts in (1, 2):
         cut["splits"] = parts
         out = new_images(plain.shape, a, True)
-        ending = Ending(rows, activation="relu")
-        assert conv_tma.convolve(a, b, out, *geometry, 1, False, "ieee", ending)
+        epilogue = Epilogue(rows, activation="relu")
+        assert conv_tma.convolve(a, b, out, *geometry, 1, False, "ieee", epilogue)
         np.testing.assert_allclose(out.numpy().astype(np.float32), want, rtol=1e-1, atol=1e-1)
     x[:, :, 4, 0] = np.inf  # which a step past the last tap would read two rows above
     far = np.ones(plain.shape, bool)
     far[:, :, 3:, :2] = False
     out = new_images(plain.shape, a, True)
     a = on_device(last(np.ascontiguousarray(x[:2])))
-    assert conv_tma.convolve(a, b, out, *geometry, 1, False, "ieee", Ending(rows))
+    assert conv_tma.convolve(a, b, out, *geometry, 1, False, "ieee", Epilogue(rows))
     assert np.array_equal(np.isfinite(out.numpy().astype(np.float32)), far)

@@ -77,9 +77,9 @@ def test_a_long_inner_dim_is_split(kind, shape, monkeypatch):
     calls = []
     finish = matmul._finish
 
-    def spy(out, partial, splits, *ending):
+    def spy(out, partial, splits, *epilogue):
         calls.append(splits)
-        finish(out, partial, splits, *ending)
+        finish(out, partial, splits, *epilogue)
 
     monkeypatch.setattr(matmul, "_finish", spy)
     first = matmul.mm(from_numpy(a), from_numpy(b))
@@ -172,7 +172,7 @@ def test_engine_splits_a_long_inner_dim(m, launches):
     assert got.tobytes() == again.tobytes()
 
 
-ENDINGS = {
+EPILOGUES = {
     "bias": ((40,), 1.0, 1.0),
     "matrix": ((48, 40), 0.5, -2.0),
     "column": ((48, 1), 2.0, 0.25),
@@ -181,10 +181,10 @@ ENDINGS = {
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(48, 40, 64), (4, 40, 33), (48, 4, 33), (24, 40, 2048)])
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_endings(kind, shape, ending):
+@pytest.mark.parametrize("epilogue", EPILOGUES)
+def test_epilogues(kind, shape, epilogue):
     m, n, k = shape
-    size, alpha, beta = ENDINGS[ending]
+    size, alpha, beta = EPILOGUES[epilogue]
     size = tuple({48: m, 40: n}.get(v, v) for v in size)
     a, b, c = numbers((m, k), kind), numbers((k, n), kind, 1), numbers(size, kind, 2)
     got = matmul.addmm(from_numpy(c), from_numpy(a), from_numpy(b), beta, alpha).numpy()
@@ -199,10 +199,10 @@ def test_scales_and_activation(shape):
     a, b = numbers((m, k), FLOAT8), numbers((k, n), FLOAT8, 1)
     rows = np.abs(numbers((m,), np.float32, 2))
     cols = np.abs(numbers((n,), np.float32, 3))
-    ending = matmul.Ending(row_scale=from_numpy(rows), col_scale=from_numpy(cols[:1]),
+    epilogue = matmul.Epilogue(row_scale=from_numpy(rows), col_scale=from_numpy(cols[:1]),
                            activation="relu")  # fmt: skip
     x, y = from_numpy(a).unsqueeze(0), laid_out(b, True).unsqueeze(0)
-    got = matmul.product(x, y, matmul.float32, ending).numpy()[0]
+    got = matmul.product(x, y, matmul.float32, epilogue).numpy()[0]
     want = np.maximum(expected(a, b) * rows[:, None] * cols[0], 0)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
 

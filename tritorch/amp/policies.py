@@ -41,7 +41,7 @@ def cast(value: Any, dtype: Dtype, device: str) -> Any:
     if isinstance(value, Tensor):
         if value.dtype is dtype or not _eligible(value, device):
             return value
-        # Of a tensor that waits for its values, `_leaf` would have them computed.
+        # Of a deferred tensor, `_leaf` would be a flush.
         leaf = value.requires_grad and value.is_leaf
         if not (state.caches and leaf and dtype is state.dtypes[device]):
             return value.to(dtype)

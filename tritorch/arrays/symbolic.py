@@ -750,4 +750,4 @@ def known(condition: Any) -> bool:
 
 def as_size(value: Any) -> Any:
     """An index as a size: left open if it is."""
-    return value if isinstance(value, (SymInt, _C.Open)) else value.__index__()
+    return value if isinstance(value, (SymInt, _C.DynamicNumber)) else value.__index__()

@@ -45,7 +45,7 @@ from tritorch.autograd.gradcheck import (
     gradcheck as gradcheck,
     gradgradcheck as gradgradcheck,
 )
-from tritorch.core.tensor import Tensor, settling
+from tritorch.core.tensor import Tensor, flushing
 
 if TYPE_CHECKING:  # modules that come when they are asked for, or with others
     from tritorch.autograd import (
@@ -225,7 +225,7 @@ def grad(
 # ---- Tensor's side -------------------------------------------------------------------------------
 
 
-@settling
+@flushing
 def _backward(
     self: Tensor,
     gradient: Tensor | None = None,
@@ -242,7 +242,7 @@ def _backward(
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-@settling
+@flushing
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Whether gradients of this leaf are wanted."""
     if requires_grad:
@@ -326,11 +326,11 @@ def _get_accumulated_hooks(self: Tensor) -> Any:
     return None if self._hooks is None else self._hooks.accumulated or None
 
 
-@settling
+@flushing
 def _watched_node(self: Tensor) -> Any:
     """The node at which the whole gradient of a tensor is seen."""
     if self._node._node_divided:
-        self._node.open_within(self.output_nr)
+        self._node.expand_within(self.output_nr)
     return self._node
 
 

@@ -62,7 +62,7 @@ def backward(
     Without `inputs`, accumulates into every leaf's grad.  With them, only what leads to them runs;
     their gradients are accumulated (`accumulate`) or returned.
     """
-    _C.settle()
+    _C.flush()
     if current.depth and current.depth % _DEEP == 0:
         with Scope((current, "depth", current.depth + 1)):
             return run_in_thread(
@@ -166,11 +166,11 @@ class Captures:
                     else (tensor.node, tensor.output_nr)
                 )
                 if node._node_divided:
-                    node, nr = node.open_within(nr)
+                    node, nr = node.expand_within(nr)
                 self.outputs.setdefault((node, nr), []).append(i)
                 self.nodes |= {node, part_of(node, nr)}
         self.needed: set[Any] = set()
-        self.open_nodes: set[Any] = set()
+        self.expanded_nodes: set[Any] = set()
 
     def add(self, i: int, g: Tensor) -> None:
         """A gradient arrives at the leaf that was asked for as number i."""
@@ -204,12 +204,12 @@ class Captures:
         self.needed = {node for node, needed in state.items() if needed}
         self.needed |= {part[0] for part in self.needed if type(part) is tuple}
 
-    def open(self, node: Any, graph: bool) -> None:
-        """Asks for what is in the place of a segment's node, if it is open, or can be, and a graph
-        through it is wanted."""
-        if node in self.open_nodes or not (node.is_open() or (graph and node.opened())):
+    def expand(self, node: Any, graph: bool) -> None:
+        """Asks for the nodes in the place of a segment's node, if it is expanded, or can be, and a
+        graph through it is wanted."""
+        if node in self.expanded_nodes or not (node.is_expanded() or (graph and node.expand())):
             return
-        self.open_nodes.add(node)
+        self.expanded_nodes.add(node)
         for i, place in enumerate(node.inner):
             if (node, i) in self.outputs:
                 self.outputs.setdefault(place, []).extend(self.outputs.pop((node, i)))
@@ -222,12 +222,12 @@ def part_of(node: Any, nr: int) -> Any:
     return (node, nr) if node._node_divided else node
 
 
-def _opened(node: Any, graph: bool, captures: Captures | None, tensor: Tensor) -> Any:
-    """The node of a tensor that a pass starts at, once it is open, if it can be."""
+def _expanded(node: Any, graph: bool, captures: Captures | None, tensor: Tensor) -> Any:
+    """The node of a tensor that a pass starts at, once it is expanded, if it can be."""
     if captures is not None:
-        captures.open(node, graph)
+        captures.expand(node, graph)
     elif graph:
-        node.opened()
+        node.expand()
     return tensor._node
 
 
@@ -276,7 +276,7 @@ def _run(
                 leaves.come(tensor, g)
             continue
         if node._node_divided:
-            node = _opened(node, create_graph, captures, tensor)
+            node = _expanded(node, create_graph, captures, tensor)
         _push(
             heap,
             pending,
@@ -358,10 +358,10 @@ def _run(
                             i += 1
                             continue
                         if edge._node_divided:
-                            captures.open(edge, create_graph and part in needed)
+                            captures.expand(edge, create_graph and part in needed)
                             needed, captured = captures.needed, captures.nodes
                     elif create_graph and edge._node_divided:
-                        edge.opened()
+                        edge.expand()
                     _push(
                         heap, pending, owned, edge, 0 if outputs is None else outputs[i], grad,
                         create_graph,
@@ -452,7 +452,7 @@ def _push(
             pending[node] = g
             heappush(heap, (-node._node_sequence, node))
         return
-    if node._node_divided and node.is_open():
+    if node._node_divided and node.is_expanded():
         inner, place = node.inner[nr]
         _push(heap, pending, owned, inner, place, g, create_graph)
         return
@@ -466,7 +466,7 @@ def _push(
 
 def _pending_at(edge: Any, nr: int, pending: dict[Any, Any]) -> tuple[Any, Tensor | None]:
     """What names a node's output among those whose sums were made here, and what is pending."""
-    while edge._node_divided and edge.is_open():
+    while edge._node_divided and edge.is_expanded():
         edge, nr = edge.inner[nr]
     have = pending.get(edge)
     if not edge._node_n_outputs:

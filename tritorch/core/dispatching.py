@@ -62,14 +62,15 @@ def leave() -> Any:
 
 
 # # Note [Noting]
-# Who records what a program computes (tritorch/_following) is told of the records' calls in the
+# The compiler, which records a program (tritorch/compilation), is told of the records' calls in the
 # same way: operators come to the door, which runs them plainly, and tells.
 
 
 def noting(note: Any) -> Scope:
     """`with noting(note):` note(form, op, tensors, params, result) is told of each record's call.
 
-    form: "call"; "pointwise" (params: out); "in place"; "make", of a factory or a draw."""
+    form: a text of `NoteForm` in `compilation/follow/tape.py`: "call"; "pointwise" (params: out);
+    "in place"; "make", of a factory; ... or "look", at values."""
     return Scope((_C.watch, 1), (entered, "note", note))
 
 
@@ -85,7 +86,7 @@ def noted(form: str, op: Any, tensors: Any, params: Any, run: Any) -> Any:
 class _Copy:
     """What stands for a record where a tensor is kept as it is before a write."""
 
-    name, kind, is_view, settles, raises = "copy", "internal", False, False, False
+    name, kind, is_view, flushes, raises = "copy", "internal", False, False, False
 
 
 COPY = _Copy()

@@ -145,7 +145,7 @@ def push_mode(mode: Any) -> None:
 
 def pop_mode() -> Any:
     """Leaves the innermost function mode."""
-    _C.settle()
+    _C.flush()
     *rest, mode = modes.stack
     modes.stack = rest
     _C.set_function_modes(bool(rest))

@@ -44,7 +44,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts again from a seed."""
-        _C.settle()
+        _C.flush()
         if not hasattr(seed, "__index__"):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         seed = int(seed)
@@ -71,13 +71,13 @@ class Generator:
 
     def get_offset(self) -> int:
         """How many numbers a GPU's generator has given."""
-        _C.settle()
+        _C.flush()
         self._require_offset()
         return self._state[1]
 
     def set_offset(self, offset: int) -> Generator:
         """Moves a GPU's generator to a place in its sequence."""
-        _C.settle()
+        _C.flush()
         self._require_offset()
         self._state[1] = int(offset)
         return self
@@ -102,7 +102,7 @@ class Generator:
 
     def get_state(self) -> Any:
         """The state as a uint8 tensor."""
-        _C.settle()
+        _C.flush()
         if self.device.type == "cuda":
             words = np.array(self._state, np.uint64)
             return _C.wrap(words.view(np.uint8).copy())
@@ -110,7 +110,7 @@ class Generator:
 
     def set_state(self, new_state: Any) -> Generator:
         """Restores what get_state gave."""
-        _C.settle()
+        _C.flush()
         if not isinstance(new_state, _C.TensorBase):
             raise TypeError("expected a torch.ByteTensor, but got " + type(new_state).__name__)
         if new_state.dtype.name != "uint8":
@@ -137,7 +137,7 @@ class Generator:
 
     def graphsafe_get_state(self) -> Generator:
         """A generator that goes on with this one's numbers, whichever of the two draws."""
-        _C.settle()
+        _C.flush()
         if self.device.type == "cpu":
             raise NotImplementedError("graphsafe_get_state is not supported in this Generator")
         shared = Generator(self.device)
@@ -146,7 +146,7 @@ class Generator:
 
     def graphsafe_set_state(self, state: Generator) -> Generator:
         """From now on this one and another draw the same numbers in turn."""
-        _C.settle()
+        _C.flush()
         if self.device.type == "cpu":
             raise NotImplementedError("graphsafe_set_state is not supported in this Generator")
         self._state, self._lock = state._state, state._lock

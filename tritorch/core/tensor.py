@@ -38,16 +38,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def of_description(function: F) -> F:
-    """Says of a method that it reads what a tensor's description says: shape, dtype, device.  It
-    has nothing computed that waits (tritorch/_following)."""
+    """Says of a method that it reads the description of a tensor: shape, dtype, device.  It flushes
+    no deferred calls (tritorch/compilation)."""
     function.describes = True  # type: ignore[attr-defined]
     return function
 
 
-def settling(function: F) -> F:
-    """Says of a function that what a followed program has called before is computed first, and that
-    it is called each time."""
-    function.settles = True  # type: ignore[attr-defined]
+def flushing(function: F) -> F:
+    """Says of a function that it flushes the deferred calls of a compiled region first, and is
+    called each time: a graph break."""
+    function.flushes = True  # type: ignore[attr-defined]
     return function
 
 

@@ -251,7 +251,7 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 def synchronize(device: Any = None) -> None:
     """Waits for all work on a device."""
     index = cuda_index(device)
-    _C.settle()  # what waits was called before
+    _C.flush()  # deferred calls come before
     _C.synchronize(index)
     memory.raise_sanitizer_reports(index)
     errors.check(index)

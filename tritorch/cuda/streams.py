@@ -79,12 +79,12 @@ class Stream(streams.Stream):
 
     def query(self) -> bool:
         """Whether all work queued so far is done."""
-        _C.settle()
+        _C.flush()
         return _C.stream_query(self.device_index, self.cuda_stream)
 
     def synchronize(self) -> None:
         """Waits for all work queued so far."""
-        _C.settle()
+        _C.flush()
         _C.stream_synchronize(self.device_index, self.cuda_stream)
         from tritorch.cuda.memory import raise_sanitizer_reports
 
@@ -178,7 +178,7 @@ class Event(streams.Event):
 
     def record(self, stream: Stream | None = None) -> None:
         """Marks where the stream (the current one) is now."""
-        _C.settle()  # what waits was called before
+        _C.flush()  # deferred calls come before
         if stream is None:
             index = _C.current_device()
             self._event.record(index, _C.current_stream(index))

@@ -106,7 +106,7 @@ def _update(
         {name: values[i] for name, values in columns.items() if name not in absent}
         for i in range(len(params))
     ]
-    _C.settle()  # what waits may read them
+    _C.flush()  # deferred calls may read them
     optimizer.step_lists(group, params, grads, states)
     for name, values in columns.items():  # state that the first step makes
         for i, state in enumerate(states):

@@ -104,7 +104,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def stepping(*args: Any, **kwargs: Any) -> Any:
-        _C.settle()  # what waits may read the parameters
+        _C.flush()  # deferred calls may read the parameters
         self = args[0]
         fields = self.__dict__
         before = fields.get("_optimizer_step_pre_hooks")

@@ -1,1 +1,1 @@
-"""Gradients through what is followed: the joint tape, what is saved, the node of a segment."""
+"""Gradients through compiled regions: the joint tape, the saved values, the node of a segment."""

@@ -1,16 +1,18 @@
-"""Calls that are made again after an input was written, with what eager's nodes would have kept.
+"""Calls that run again after an input was written, with the values that eager's nodes would have
+kept.
 
 # Note [Intact]
-Gradients that no program gives are computed by making the calls of a segment again, on its inputs.
+Gradients that no program gives are computed by running the calls of a segment again, on its inputs.
 A program may have written one of those since, which eager allows where no node keeps that input: a
-bias, or a weight of which autocast made a copy.  So what nodes keep must not be computed of it.
+bias, or a weight of which autocast made a copy.  So the values that nodes keep must not be computed
+from it.
 
-While a run has eager's nodes (`nodes.Graph`), what they keep is copied over what the calls give.
-A run of a program has none.  For outputs of which no backward pass was noted, and for those of
-which passes came that no program does, it saves a cut between the inputs that no node keeps and the
-values that nodes do: copies of the former, or what is computed on the way, whichever has fewer
-bytes beside what is saved already.  When the calls are made again, each such value is put in the
-place of what they give, before later calls read that.
+While a run has eager's nodes (`nodes.Graph`), the values that they keep are copied over the results
+of the calls.  A run of a program has none.  For outputs of which no backward pass was noted, and
+for those of which passes came that no program does, it saves a partition between the inputs that no
+node keeps and the values that nodes do: copies of the former, or values that are computed on the
+way, whichever has fewer bytes in addition to what is saved already.  When the calls run again, each
+such value replaces their result before later calls read it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch.arrays.arrays import dtype_of_kind, ndarray
-from tritorch.compilation.backward.partition import ALL, Choice, least
+from tritorch.compilation.backward.partition import ALL, Choice, minimum_cut
 from tritorch.compilation.backward.subgraph import Kept, kept_of
 from tritorch.compilation.follow.tape import Form, Note, Tape, Value, form_of
 from tritorch.core.dispatching import unnoted
@@ -38,8 +40,8 @@ def put(array: Any, saved: Any) -> None:
 
 
 def put_kept(nodes: Sequence[Any], others: Sequence[Any], inputs: set[int]) -> bool:
-    """Copies what nodes keep over what others keep, of the same calls made again; whether those
-    keep as much.  inputs: the ids of the inputs' memory, which is not written."""
+    """Copies the values that nodes keep over those that others keep, of the same calls run again;
+    true if those keep as much. inputs: the ids of the inputs' memory, which is not written."""
     if len(nodes) != len(others):
         return False
     with unnoted(), unrecorded:
@@ -60,27 +62,28 @@ def _look(x: Kept) -> Any:
     return None if x.array is None else form_of(x.array)
 
 
-class Cut(NamedTuple):
-    """What a run saves, that calls made again give what nodes of some outputs keep."""
+class Partition(NamedTuple):
+    """The values that a run saves, from which calls that run again give what nodes of some outputs
+    keep."""
 
     values: set[int]  # by their numbers on the tape
     copies: set[int]  # of inputs
 
 
 class Calls:
-    """The calls of a segment as they were noted, for cuts through them."""
+    """The calls of a segment as they were noted, for partitions of them."""
 
     def __init__(
         self, tape: Tape, count: int, inputs: Iterable[tuple[int, int]], held: Iterable[int]
     ) -> None:
         """count: of the tape's notes; inputs: slots and values; held: values that are held."""
-        self.notes, self.forms, self.places = tape.notes[:count], tape.forms, tape.places()
+        self.notes, self.forms, self.memory = tape.notes[:count], tape.forms, tape.memory()
         self.slots: dict[int, list[int]] = {}
         for slot, number in inputs:
             self.slots.setdefault(number, []).append(slot)
-        outside = {self.places[number] for number in (*self.slots, *held)}
+        outside = {self.memory[number] for number in (*self.slots, *held)}
         written = {
-            self.places[x.number] for note in self.notes if note.writes for x in note.inputs
+            self.memory[x.number] for note in self.notes if note.writes for x in note.inputs
             if type(x) is Value
         }  # fmt: skip
         self.fixed = outside | written  # memory of which no value may be saved
@@ -92,14 +95,14 @@ class Calls:
                     self._sources.setdefault(self._key(number), set()).update(read)
 
     def _key(self, number: int) -> Any:
-        """A value, or all values in memory that is written: they are what they are together."""
-        place = self.places[number]
-        return ("place", place) if place in self.fixed and number not in self.slots else number
+        """A value, or all values in memory that is written: those depend on each other."""
+        memory = self.memory[number]
+        return ("memory", memory) if memory in self.fixed and number not in self.slots else number
 
-    def cut(
+    def partition(
         self, kept: Iterable[int], safe: set[int], held: set[int], saved: set[int]
-    ) -> Cut | None:
-        """What to save; None where that cannot be saved.
+    ) -> Partition | None:
+        """The values to save; None where they cannot be saved.
 
         kept: values that nodes keep; safe: slots of inputs that are not written before, and held:
         such values that a program holds; saved: values that are saved already."""
@@ -112,11 +115,11 @@ class Calls:
                 continue
             choices[key] = self._choice(key, safe, held, saved)
             pending += choices[key].sources or ()
-        found = least(choices, needed)
+        found = minimum_cut(choices, needed)
         if any(choices[key].bytes is None for key in found):
             return None
         copies = {key for key in found if key in self.slots}
-        return Cut(found - copies, copies)
+        return Partition(found - copies, copies)
 
     def _choice(self, key: Any, safe: set[int], held: set[int], saved: set[int]) -> Choice:
         if key in held:
@@ -146,7 +149,7 @@ def _read(note: Note) -> list[int]:
 
 
 class Replay(Tape):
-    """The same calls, noted again; what a run has saved takes the place of what they give."""
+    """The same calls, noted again; the values that a run has saved replace their results."""
 
     def __init__(self, like: Calls, saved: dict[int, Any]) -> None:
         super().__init__()
@@ -154,11 +157,11 @@ class Replay(Tape):
 
     def note(self, form: str, op: Any, tensors: Sequence[Any], params: Any, result: Any) -> None:
         super().note(form, op, tensors, params, result)
-        place = len(self.notes) - 1
-        if self.unfit or place >= len(self.like.notes):
+        position = len(self.notes) - 1
+        if self.unfit or position >= len(self.like.notes):
             self.other = True
             return
-        mine, theirs = self.notes[place], self.like.notes[place]
+        mine, theirs = self.notes[position], self.like.notes[position]
         if mine.op is not theirs.op or mine.results != theirs.results:
             self.other = True
             return

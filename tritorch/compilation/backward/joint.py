@@ -5,20 +5,20 @@ The tensors that a program holds after a segment have one node, `CompiledFunctio
 edge for each time that a gradient arrives at one of the segment's inputs; so they are added up in
 the order, and to the bits, of a graph without compile.
 
-The first time, the segment's calls are made on twins of the inputs, with a graph of their own below
-the node.  When the node is asked for gradients, that graph runs backwards, and what it computes is
-noted on the same tape as the forward pass: a value of the one that the other reads is what has to
-be saved.  Where the node is asked again, for gradients of other outputs, that pass is noted, too,
-on what the tape has of the forward pass.  From then on all are programs.
+The first time, the segment's calls run on traced copies of the inputs, with a subgraph of their own
+below the node.  When the node is asked for gradients, that graph runs backwards, and its
+computation is noted on the same tape as the forward pass: a value of the one that the other reads
+has to be saved.  Where the node is asked again, for gradients of other outputs, that pass is noted,
+too, after the forward pass on the tape.  From then on all are programs.
 
-Who wants gradients of outputs that were not noted gets them by making the calls again on the
-inputs themselves (`followed`): the node keeps those.
+Gradients of outputs that were not noted are computed by running the calls again on the inputs
+themselves (`followed`): the node keeps those.
 
-A node's outputs stand side by side, though one may be computed of another.  Where that can be
-seen, the node is opened (`CompiledFunctionBackward.opened`): the calls are made again, on inputs
-with the edges that the node has, and what a pass would give the node goes to their nodes from then
-on.  Those get the places among all nodes that were left free after it, so that the terms of a
-gradient are added up in the order of a graph without compile.
+A node's outputs are independent of each other in the graph, though one may be computed from
+another.  Where that can be seen, the node is expanded (`CompiledFunctionBackward.expand`): the
+calls run again, on inputs with the edges that the node has, and gradients of the node go to their
+nodes from then on.  Those get the sequence numbers that were reserved after it, so that the terms
+of a gradient are added up in the order of a graph without compile.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tritorch.autograd import passes
 from tritorch.compilation.backward import intact
 from tritorch.compilation.backward.nodes import Graph, Run, new_node
 from tritorch.compilation.backward.segments import Segment
-from tritorch.compilation.backward.subgraph import leaf_twin, roots_below, shared_nodes
+from tritorch.compilation.backward.subgraph import roots_reached, shared_nodes, traced_leaf
 from tritorch.compilation.dynamic_shapes.symbols import Known
 from tritorch.compilation.follow import counts
 from tritorch.compilation.follow.calls import filing
-from tritorch.compilation.follow.tape import Form, Note, Tape, Unfit, Value
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Tape, Unfit, Value
 from tritorch.compilation.passes.hoist import with_parts
 from tritorch.compilation.plan import plans
 from tritorch.compilation.plan.lowering import Lowered
@@ -54,45 +54,46 @@ class Draft(plans.Draft):
         self.planned = False  # whether it has become a program, that saves what it saves
         self.unasked = 0  # runs after other backward passes, since none was noted of this one
         self.latest = passes.latest()  # the last of those passes
-        self.copies: list[tuple[int, int]] = []  # of what is written: the slot, the copy's value
+        self.copies: list[tuple[int, int]] = []  # of written inputs: the slot, the copy's value
         self.intact: set[int] = set()  # values for Note [Intact]
         self.intact_copies: dict[int, int] = {}  # of inputs, for that: by slot, the copy's value
         self.drawn = -1  # the value that says where generators were before
         values = dict(self.inputs)
         for slot, _ in self.written:
-            note = Note("check", None, (Value(values[slot]),), (), (len(self.forms),), False)
+            note = Note(NoteForm.CHECK, None, (Value(values[slot]),), (), (len(self.forms),), False)
             self.copies.append((slot, len(self.forms)))
             self.forms.append(self.forms[values[slot]])
             self.calls.insert(0, Lowered(arrays.copy, note.inputs, note.results, note, True))
         if any(note.draws for note in self.notes):
             self.drawn = len(self.forms)
             self.forms.append(Form(list, (), None, ()))
-            note = Note("check", None, (), (), (self.drawn,), False)
+            note = Note(NoteForm.CHECK, None, (), (), (self.drawn,), False)
             take = lambda: states(default_generators())
             self.calls.insert(0, Lowered(take, (), (self.drawn,), note, True))
 
     def compute_early(self, parts: Sequence[Note], forms: Sequence[Form]) -> list[int]:
-        """Computes parts of the backward pass; the values that have them."""
-        return with_parts(self.notes, self.varying.args, self.forms, parts, forms)
+        """Computes parts of the backward pass; the values of their results."""
+        return with_parts(self.notes, self.symbolic.args, self.forms, parts, forms)
 
-    def keep_intact(self, cut: intact.Cut, calls: intact.Calls) -> None:
-        """Saves what a run needs that its calls are made again after a write."""
-        self.intact |= cut.values
-        for number in cut.copies:
+    def keep_intact(self, partition: intact.Partition, calls: intact.Calls) -> None:
+        """Saves the values of a partition, from which the run's calls can run again after a
+        write."""
+        self.intact |= partition.values
+        for number in partition.copies:
             (slot,) = calls.slots[number]
             if slot in self.intact_copies:
                 continue
             own = self.intact_copies[slot] = len(self.forms)
-            note = Note("check", None, (Value(number),), (), (own,), False)
+            note = Note(NoteForm.CHECK, None, (Value(number),), (), (own,), False)
             self.forms.append(self.forms[number])
-            if number in self.varying.layouts:
-                self.varying.layouts[own] = self.varying.layouts[number]
+            if number in self.symbolic.layouts:
+                self.symbolic.layouts[own] = self.symbolic.layouts[number]
             self.calls.insert(0, Lowered(arrays.copy, note.inputs, note.results, note, True))
         self.kept |= {*self.intact, *self.intact_copies.values()}
         self.calls = [*(c for c in self.calls if c.note.op is None), *self.lowered()]
 
     def fit(self, saved: list[int]) -> None:
-        """Keeps what a backward pass reads, and what those before it read."""
+        """Keeps the values that a backward pass reads, and those that earlier ones read."""
         self.kept |= {*saved, self.drawn, *(number for _, number in self.copies)}
         self.calls = [*(c for c in self.calls if c.note.op is None), *self.lowered()]
         self.saved = {*(self.saved or ()), *saved}  # last: another thread may ask
@@ -105,7 +106,7 @@ class Draft(plans.Draft):
         if self.saved is None:  # no backward pass was noted yet
             if (
                 passes.latest() != self.latest
-            ):  # this may be wanted now: again, but ever more seldom
+            ):  # this may be wanted now: tried again, but ever more seldom
                 self.latest = passes.latest()
                 self.unasked += 1
                 if self.unasked & (self.unasked - 1) == 0:
@@ -116,7 +117,7 @@ class Draft(plans.Draft):
             for step in steps:
                 step.run(region, tensors)
             return self, self.latest  # the calls are made natively until another pass begins
-        with filing:  # what was begun to be learned in another thread is part of it
+        with filing:  # what another thread began to learn is part of it
             self.planned = True
         return super().__call__(region, steps, tensors, held)
 
@@ -142,7 +143,7 @@ def _written_by(tensors: dict[int, Tensor], steps: Sequence[Any]) -> bool:
 
 
 def _written_together(tensors: dict[int, Tensor], steps: Sequence[Any]) -> bool:
-    """Whether inputs are written that share memory: copies of them would not."""
+    """True if inputs are written that share memory: copies of them would not."""
     changed = {slot for step in steps for slot in step.writes if slot in tensors}
     return len({id(tensors[slot]._shared) for slot in changed}) < len(changed)
 
@@ -151,7 +152,7 @@ def first(
     region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int],
     noted: bool = True,
 ) -> Any:  # fmt: skip
-    """Computes what waits by its calls, with a graph below one node; gives the plan for the next
+    """Computes a segment by its calls, with a subgraph below one node; gives the plan for the next
     time."""
     slots = list(tensors)
     usable = [slot for slot in slots if plans.is_usable(tensors[slot])]
@@ -168,7 +169,7 @@ def first(
         return None
     given = dict(tensors)
     for slot in wanting:
-        tensors[slot] = leaf_twin(tensors[slot])
+        tensors[slot] = traced_leaf(tensors[slot])
     tape = Tape()
     numbers = [(slot, tape.number(tensors[slot]._array)) for slot in slots]
     versions = {slot: tensors[slot]._shared.version for slot in slots}
@@ -202,18 +203,18 @@ def first(
     try:
         if tape.unfit:
             raise Unfit(tape.unfit)
-        described = plans.describe_held(held, tensors, given, tape)
+        held_specs = plans.specs_of_held(held, tensors, given, tape)
         written = plans._written(versions, given)
         known = region.follower.known
-        segment.draft = Draft(segment, known, tape, numbers, described, written)
+        segment.draft = Draft(segment, known, tape, numbers, held_specs, written)
     except Unfit as error:
         counts.unfit(str(error))
     made = segment.outputs(tensors)
     roots = [(x._node, x.output_nr) for x in made]
     leaves = [tensors[slot] for slot in wanting]
     segment.shares = shared_nodes([node for node, _ in roots])
-    segment.below = roots_below([node for node, _ in roots])
-    segment.within = set().union(*segment.below)
+    segment.depends_on = roots_reached([node for node, _ in roots])
+    segment.within = set().union(*segment.depends_on)
     segment.watch(roots, tensors, tape, slots)
     segment.sources = [each - changed for each in segment.sources]  # of those there are copies
     segment.every = set().union(*segment.watched, *segment.sources)

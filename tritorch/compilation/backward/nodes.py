@@ -1,4 +1,4 @@
-"""Nodes of segments, and what they know of the run that they belong to."""
+"""Nodes of segments, and the runs that they belong to."""
 
 from __future__ import annotations
 
@@ -31,38 +31,44 @@ if TYPE_CHECKING:
 class CompiledFunctionBackward(Node):
     """The gradient of a segment.
 
-    asked: outputs that the last pass asked for; passed: those from which a pass has freed what it
-    came by; freed: those whose gradients need some of that; inner: once it is open, what stands
-    for each output; shut: whether it stays as it is; outputs: weak references to those."""
+    asked: outputs that the last pass asked for; passed: outputs from which a pass has come and
+    freed its nodes; freed: outputs whose gradients need some of those; inner: once it is expanded,
+    the node that stands for each output; opaque: whether it is never expanded; outputs: weak
+    references to those."""
 
-    __slots__ = ("asked", "freed", "inner", "outputs", "passed", "run", "shut")
+    __slots__ = ("asked", "freed", "inner", "opaque", "outputs", "passed", "run")
     asked: set[int]
     passed: set[int]
     freed: set[int]
     inner: Any  # [(node, output)]
     outputs: list[Any]
     run: Any
-    shut: bool
+    opaque: bool
 
-    def is_open(self) -> bool:
-        """Whether a graph is in this node's place."""
+    def is_expanded(self) -> bool:
+        """True if a graph is in this node's place."""
         return self.inner is not None
 
-    def opened(self) -> bool:
-        """Puts the graph of the segment's calls, made again, in this node's place, for the outputs
-        of which what they read is as it was.  Then all is as without compile, as slowly."""
+    def expand(self) -> bool:
+        """Puts the graph of the segment's calls, run again, in this node's place, for the outputs
+        whose gradients read what was not written since.  Then all is as without compile, as
+        slowly."""
         if self.inner is None:
-            if self.run is None or self.shut:
+            if self.run is None or self.opaque:
                 return False
             segment = self.run.segment
-            shut = segment.shut(self.run)
-            # An output on which others hang would only see what comes by those that are open.
-            if len(shut) == self._node_n_outputs or any(segment.below[i] for i in shut):
+            unexpandable = segment.unexpandable(self.run)
+            # An output on which others depend would only see gradients from expanded ones.
+            if len(unexpandable) == self._node_n_outputs or any(
+                segment.depends_on[i] for i in unexpandable
+            ):
                 return False
-            self.inner = segment.made_again(self.run, self)
-            if shut:
-                rest = self._shut()
-                self.inner = [(rest, i) if i in shut else x for i, x in enumerate(self.inner)]
+            self.inner = segment.expanded_graph(self.run, self)
+            if unexpandable:
+                rest = self._opaque()
+                self.inner = [
+                    (rest, i) if i in unexpandable else x for i, x in enumerate(self.inner)
+                ]
             hooks = self._node_hooks
             for x, (node, nr), i in zip(self.outputs, self.inner, range(len(self.inner))):
                 tensor = x()
@@ -76,26 +82,27 @@ class CompiledFunctionBackward(Node):
                     node._hooks().retained[nr] = hooks.retained[i]
         return True
 
-    def _shut(self) -> CompiledFunctionBackward:
-        """Another node of the same run, which stays shut."""
+    def _opaque(self) -> CompiledFunctionBackward:
+        """Another node of the same run, which is never expanded."""
         made = CompiledFunctionBackward()
         for name in _FIELDS:
             setattr(made, name, getattr(self, name))
-        made.inner, made.shut = None, True
+        made.inner, made.opaque = None, True
         made.asked, made.passed, made.freed = set(), {*self.passed}, {*self.freed}
         return made
 
-    def open_within(self, nr: int) -> tuple[Any, int]:
-        """Where gradients of an output can be seen: there, if others hang on it, too."""
+    def expand_within(self, nr: int) -> tuple[Any, int]:
+        """The node at which gradients of an output can be seen, those of outputs that depend on it
+        too."""
         if self.inner is None:
             if self.run is None or nr not in self.run.segment.within:
                 return self, nr
-            if not self.opened():
+            if not self.expand():
                 raise RuntimeError(self.run.segment.written)
         return self.inner[nr]
 
     def edges_of(self, nr: int) -> list[tuple[Any, int]]:
-        """The edges to the inputs that an output hangs on; all, once it is freed."""
+        """The edges to the inputs that an output depends on; all, once it is freed."""
         if self.inner is not None:
             return [self.inner[nr]]
         edges = super().edges_of(nr)
@@ -129,11 +136,11 @@ _FIELDS = (
     "_node_op", "_node_edges", "_node_outputs", "_node_divided", "_node_n_outputs", "_node_shape",
     "_node_dtype", "_node_saved", "_node_sequence", "run", "outputs",
 )  # fmt: skip
-PLACES = 1 << 20  # for the nodes of a segment's graph
+RESERVED = 1 << 20  # for the nodes of a segment's graph
 
 
 class _Op:
-    """How the engine asks a segment's node for gradients."""
+    """The engine's questions to a segment's node."""
 
     name = "compiled_function"
     inputs = ()
@@ -164,10 +171,10 @@ def new_node(run: Any, inputs: list[Tensor], held: Sequence[Tensor]) -> Any:
     node._node_shape = tuple(x._array.shape for x in held)
     node._node_dtype = tuple(x._array.dtype for x in held)
     node._node_saved = ()  # there is something to free
-    node.run, node.inner, node.shut = run, None, False
+    node.run, node.inner, node.opaque = run, None, False
     node.asked, node.passed, node.freed = set(), set(), set()
     node.outputs = [ref(x) for x in held]
-    _C.reserve_places(PLACES)
+    _C.reserve_sequence_numbers(RESERVED)
     run.results = run.segment.read_results(held)
     for i, x in enumerate(held):
         x._raw_node, x.output_nr, x._leaf = node, i, False
@@ -178,7 +185,8 @@ def new_node(run: Any, inputs: list[Tensor], held: Sequence[Tensor]) -> Any:
 
 
 class Graph:
-    """A run whose node has a graph below it; backward passes from different outputs are noted."""
+    """A run whose node has a subgraph below it; backward passes from different outputs are
+    noted."""
 
     def __init__(
         self, segment: Segment, roots: list[tuple[Any, int]], leaves: list[Tensor],
@@ -194,11 +202,12 @@ class Graph:
         self.arrivals = segment.arrivals = [len(ways) for ways in segment.ways]
 
     def keeps_intact(self, i: int) -> bool:
-        """Whether an output's gradients can be followed whatever no node keeps: Note [Intact]."""
+        """True if an output's gradients can be followed whatever no node keeps: Note [Intact]."""
         return self.segment.draft is not None
 
     def run_intact(self, made: dict[int, Tensor]) -> None:
-        """Makes the calls again on tensors; their nodes keep what the nodes of this run keep."""
+        """Runs the calls again on tensors; their nodes keep the values that the nodes of this run
+        keep."""
         segment, first = self.segment, Node()._node_sequence
         meta_execution.run_again(segment.steps, made, self.numbers)
         if segment.draft is None:
@@ -260,8 +269,8 @@ class Run:
         self, segment: Segment, values: list[Any], tensors: dict[int, Tensor],
         before: dict[int, Tensor], held: list[Tensor], numbers: tuple[Any, ...],
     ) -> None:  # fmt: skip
-        """tensors: the inputs; before: as they were, where the segment writes them; numbers: those
-        that are left open."""
+        """tensors: the inputs; before: as they were, where the segment writes them; numbers: the
+        dynamic ones."""
         self.segment, self.given, self.tensors, self.numbers = segment, tensors, before, numbers
         self.saved = [[values[number] for number in each.saved] for each in segment.backwards]
         draft = segment.draft
@@ -275,11 +284,11 @@ class Run:
         self.versions = segment.versions(tensors | dict(zip(segment.held, held)))
 
     def keeps_intact(self, i: int) -> bool:
-        """Whether an output's gradients can be followed whatever no node keeps: Note [Intact]."""
+        """True if an output's gradients can be followed whatever no node keeps: Note [Intact]."""
         return i in self.intact
 
     def run_intact(self, made: dict[int, Tensor]) -> None:
-        """Makes the calls again on tensors, with the values that this run has saved."""
+        """Runs the calls again on tensors, with the values that this run has saved."""
         segment = self.segment
         for slot, array in self.copied.items():
             like = _C.wrap(array)
@@ -290,7 +299,7 @@ class Run:
         if not self.further:
             meta_execution.run_again(segment.steps, made, self.numbers)
             return
-        assert segment.calls is not None  # it told what to save
+        assert segment.calls is not None  # it has chosen the saved values
         replay = intact.Replay(segment.calls, self.further)
         for slot in segment.slots:
             replay.number(made[slot]._array)
@@ -301,10 +310,10 @@ class Run:
 
     def backward(self, grads: list[Any]) -> list[list[Any]]:
         """The gradients that arrive at each input."""
-        place = -1 if _C.is_grad_enabled() else self.segment.backward_for(grads, self.numbers)
-        if place < 0:
+        index = -1 if _C.is_grad_enabled() else self.segment.backward_for(grads, self.numbers)
+        if index < 0:
             return self.segment.gradients(self, grads)
-        saved, backward = self.saved[place], self.segment.backwards[place]
+        saved, backward = self.saved[index], self.segment.backwards[index]
         replaced = self.segment.require_unwritten(self, grads)
         if replaced:
             saved = backward.with_other(saved, {i: self.given[i]._array for i in replaced})

@@ -1,4 +1,5 @@
-"""Which values to save, as a minimum cut: the others are made of those again."""
+"""The partition of a computation, as a minimum cut: values to save, from which the others are
+computed."""
 
 from __future__ import annotations
 
@@ -12,16 +13,16 @@ ALL = 1 << 62  # more than anything has bytes
 
 
 class Choice(NamedTuple):
-    """What may become of a value."""
+    """The two ways to have a value: saved, or computed again."""
 
     bytes: int | None  # that saving it takes; None: it may not be saved
-    sources: tuple[Any, ...] | None  # the values that it is made of; None: it may not be made again
+    sources: tuple[Any, ...] | None  # the values it is computed from; None: it may not be again
 
 
-def least(choices: Mapping[Key, Choice], needed: Iterable[Key]) -> set[Key]:
-    """The values to save, of which all that are needed can be made, with the fewest bytes.
+def minimum_cut(choices: Mapping[Key, Choice], needed: Iterable[Key]) -> set[Key]:
+    """The values to save, from which all that are needed can be computed, with the fewest bytes.
 
-    Of several such sets it is the one of which the fewest calls are made again."""
+    Of several such sets it is the one of which the fewest calls run again."""
     flow = _Flow()
     pending = list(needed)
     for key in pending:
@@ -43,15 +44,15 @@ def least(choices: Mapping[Key, Choice], needed: Iterable[Key]) -> set[Key]:
     return {key for key in seen if (key, True) in near and (key, False) not in near}
 
 
-def within(
+def within_budget(
     part: float, order: Sequence[Any], free: int, most: int,
     choose: Callable[[set[Any]], Found], bytes_of: Callable[[Found], int],
 ) -> Found:  # fmt: skip
-    """The choice that takes at most a part of the bytes that are taken where only free calls are
-    made again; where none does, one that takes the fewest.
+    """The choice that takes at most a part of the bytes that are taken where only free calls run
+    again; where none does, one that takes the fewest.
 
-    order: calls, the cheapest first; free: how many of them cost nothing; most: how many may be
-    made again at all.  As few of them are allowed as are enough."""
+    order: calls, the cheapest first; free: how many of them cost nothing; most: how many may run
+    again at all.  As few of them are allowed as are enough."""
     found = choose(set(order[:free]))
     limit = part * bytes_of(found)
     if part == 1 or bytes_of(found) <= limit:
@@ -73,34 +74,34 @@ _SOURCE, _SINK = ("source",), ("sink",)
 
 
 class _Flow:
-    """A network, and the greatest flow through it (Dinic's way)."""
+    """A network, and the greatest flow through it (Dinic's algorithm)."""
 
     def __init__(self) -> None:
-        self.places: dict[Hashable, int] = {}
+        self.indices: dict[Hashable, int] = {}
         self.edges: list[list[int]] = []  # of each node, the numbers of its edges
         self.ends: list[int] = []  # of each edge; the next odd number is its reverse
         self.left: list[int] = []
-        self._place(_SOURCE)
-        self._place(_SINK)
+        self._index(_SOURCE)
+        self._index(_SINK)
 
-    def _place(self, node: Hashable) -> int:
-        if node not in self.places:
-            self.places[node] = len(self.edges)
+    def _index(self, node: Hashable) -> int:
+        if node not in self.indices:
+            self.indices[node] = len(self.edges)
             self.edges.append([])
-        return self.places[node]
+        return self.indices[node]
 
     def add(self, start: Hashable, end: Hashable, most: int) -> None:
         """An edge that so much may flow through."""
         for a, b, room in ((start, end, most), (end, start, 0)):
-            self.edges[self._place(a)].append(len(self.ends))
-            self.ends.append(self._place(b))
+            self.edges[self._index(a)].append(len(self.ends))
+            self.ends.append(self._index(b))
             self.left.append(room)
 
     def fill(self) -> None:
         """Sends as much as fits."""
         while (levels := self._levels())[1] >= 0:
-            waiting = [0] * len(self.edges)
-            while self._send(levels, waiting):
+            first_unused = [0] * len(self.edges)
+            while self._send(levels, first_unused):
                 pass
 
     def _levels(self) -> list[int]:
@@ -116,23 +117,23 @@ class _Flow:
                     queue.append(end)
         return levels
 
-    def _send(self, levels: list[int], waiting: list[int]) -> int:
+    def _send(self, levels: list[int], first_unused: list[int]) -> int:
         """Sends along one shortest way; waiting: for each node, its first edge that is not used
         up."""
         way: list[int] = []
         node = 0
         while node != 1:
             edges = self.edges[node]
-            while waiting[node] < len(edges):
-                edge = edges[waiting[node]]
+            while first_unused[node] < len(edges):
+                edge = edges[first_unused[node]]
                 if self.left[edge] and levels[self.ends[edge]] == levels[node] + 1:
                     break
-                waiting[node] += 1
+                first_unused[node] += 1
             else:
                 if not way:
                     return 0
                 node = self.ends[way.pop() ^ 1]
-                waiting[node] += 1
+                first_unused[node] += 1
                 continue
             way.append(edge)
             node = self.ends[edge]
@@ -151,4 +152,4 @@ class _Flow:
                 if self.left[edge ^ 1] and start not in found:
                     found.add(start)
                     pending.append(start)
-        return {node for node, place in self.places.items() if place in found}
+        return {node for node, index in self.indices.items() if index in found}

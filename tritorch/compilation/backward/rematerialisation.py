@@ -1,10 +1,12 @@
-"""What the backward pass makes again of what is saved, in place of saving it.
+"""Rematerialisation: values that the backward pass computes again from saved ones, in place of
+saving them.
 
-# Note [Made again]
+# Note [Rematerialisation]
 A backward pass reads values that need not be saved themselves: a call of the forward pass can be
-made again there, of values that are.  Which ones is a minimum cut between what there is and what is
-read (`cut.py`): a value that is saved costs its bytes, one that is made again costs none.  A call
-that is made again is the same function of the same arrays, so it gives the same bits.
+computed again there, from values that are.  The choice is a minimum cut between the values that
+there are and those that are read (`partition.py`): a saved value costs its bytes, a rematerialised
+one costs none.  A rematerialised call is the same function of the same arrays, so it gives the same
+bits.
 
 It may not read what was written since.  Memory that only the program of the forward pass knows is
 not written; that of inputs and of tensors that are held is safe where the segment refuses the pass
@@ -13,10 +15,10 @@ if it was written (`Segment.watched`), as the pass without compile refuses it.  
 call writes is left out, on both sides.
 
 `torch._functorch.config.activation_memory_budget` says how many bytes there may be, as a part of
-what is saved at 1.  At 1 only calls that cost nothing are made again: views, and copies of arrays
-of at most half the size (casts to a wider type).  Below, cheap ones are (at most CHEAP operations
-for each element of a result, by the record's cost), the cheapest first and early ones before late
-ones, until what is saved fits, or nothing is left to be made again.
+what is saved at 1.  At 1 only calls that cost nothing are rematerialised: views, and copies of
+arrays of at most half the size (casts to a wider type).  Below, cheap ones are (at most CHEAP
+operations for each element of a result, by the record's cost), the cheapest first and early ones
+before late ones, until the saved values fit, or nothing is left to rematerialise.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from typing import Any, NamedTuple
 
 from tritorch.arrays.arrays import dtype_of_kind
 from tritorch.arrays.meta import MetaArray
-from tritorch.compilation.backward.partition import Choice, least, within
-from tritorch.compilation.follow.tape import Form, Note, Value
+from tritorch.compilation.backward.partition import Choice, minimum_cut, within_budget
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
 from tritorch.core.layout import contiguous_strides
 
 CHEAP = 16  # operations for each element of a result
@@ -37,16 +39,16 @@ CHEAP = 16  # operations for each element of a result
 
 @dataclass
 class Forward:
-    """What is known of a forward pass.
+    """A forward pass and its memory.
 
-    places: by value, which memory it lies in; inputs: values from outside; safe: memory from
-    outside, or held, that is not written before the backward pass; shared: all such memory;
-    fixed: forms, as far as sizes are known."""
+    memory: by value, the memory it lies in; inputs: values from outside; safe: memory from outside,
+    or held, that is not written before the backward pass; shared: all such memory; fixed: forms, as
+    far as sizes are static."""
 
     notes: Sequence[Note]
     forms: Sequence[Form]
     fixed: Sequence[Form]
-    places: Mapping[int, Any]
+    memory: Mapping[int, Any]
     inputs: set[int]
     shared: set[Any]
     safe: set[Any]
@@ -58,39 +60,40 @@ class Forward:
                 if number >= 0 and number not in self.inputs:
                     self.maker.setdefault(number, i)
         self.written = {
-            self.places[x.number]
+            self.memory[x.number]
             for note in self.notes
             if note.writes
             for x in note.inputs
             if type(x) is Value
         }
         self.sizes: dict[Any, int] = {}
-        for number, place in self.places.items():
+        for number, memory in self.memory.items():
             size = _extent(self.forms[number])
-            self.sizes[place] = max(size, self.sizes.get(place, 0))
-        self.outside = {self.places[number] for number in self.inputs}
+            self.sizes[memory] = max(size, self.sizes.get(memory, 0))
+        self.outside = {self.memory[number] for number in self.inputs}
 
     def bytes(self, numbers: Iterable[int]) -> int:
-        """The bytes that values keep from being freed, beside those of inputs."""
-        places = {self.places[number] for number in numbers} - self.outside
-        return sum(self.sizes[place] for place in places)
+        """The bytes that values keep from being freed, except those of inputs."""
+        kept = {self.memory[number] for number in numbers} - self.outside
+        return sum(self.sizes[memory] for memory in kept)
 
 
 class Chosen(NamedTuple):
-    """Values to save, of which there are copies to make; and the notes to make again."""
+    """Values to save, inputs to copy, and the notes to rematerialise."""
 
     saved: set[int]
     copied: set[int]
-    again: list[int]
+    rematerialised: list[int]
 
 
 def chosen(forward: Forward, needed: set[int], pinned: set[int], budget: float) -> Chosen:
-    """What to save, so that a backward pass has what it needs; pinned: what it has to be given."""
+    """The values to save for a backward pass; needed: those it reads; pinned: those it has to be
+    given."""
     prices = _prices(forward.notes, forward.forms)
     order = sorted(prices, key=lambda i: prices[i])
     free = sum(x == 0 for x in prices.values())
     cheap = sum(x <= CHEAP for x in prices.values())
-    found = within(
+    found = within_budget(
         budget, order, free, cheap,
         lambda allowed: _with(forward, needed, pinned, allowed), lambda each: _total(forward, each),
     )  # fmt: skip
@@ -104,25 +107,25 @@ def _total(forward: Forward, found: Chosen) -> int:
 
 
 def _with(forward: Forward, needed: set[int], pinned: set[int], allowed: set[int]) -> Chosen:
-    """The best choice where some notes may be made again."""
+    """The best choice where some notes may be rematerialised."""
     read = {n for n in needed if _readable(forward, n)} - pinned
     choices = _choices(forward, needed, allowed)
-    cut = least(choices, read)
-    copied = {n for n in cut if n in forward.inputs and not _readable(forward, n)}
-    saved = (cut - copied) | (needed - read)
-    kept = {forward.places[n] for n in saved}
-    saved |= {n for n in needed if forward.places[n] in kept}  # memory that lives anyway
-    again, pending = set[int](), list(needed - saved)
+    partition = minimum_cut(choices, read)
+    copied = {n for n in partition if n in forward.inputs and not _readable(forward, n)}
+    saved = (partition - copied) | (needed - read)
+    kept = {forward.memory[n] for n in saved}
+    saved |= {n for n in needed if forward.memory[n] in kept}  # memory that lives anyway
+    rematerialised, pending = set[int](), list(needed - saved)
     while pending:
         number = pending.pop()
-        if number in saved or number in copied or forward.maker[number] in again:
+        if number in saved or number in copied or forward.maker[number] in rematerialised:
             continue
         i = forward.maker[number]
-        again.add(i)
+        rematerialised.add(i)
         pending += _read(forward.notes[i])
-    made = {n for i in again for n in forward.notes[i].results}
-    unread = {x for i in again for x in _read(forward.notes[i])} | needed
-    return Chosen({n for n in saved if n in unread}, copied - made, sorted(again))
+    made = {n for i in rematerialised for n in forward.notes[i].results}
+    unread = {x for i in rematerialised for x in _read(forward.notes[i])} | needed
+    return Chosen({n for n in saved if n in unread}, copied - made, sorted(rematerialised))
 
 
 def _read(note: Note) -> list[int]:
@@ -130,16 +133,18 @@ def _read(note: Note) -> list[int]:
 
 
 def _readable(forward: Forward, number: int) -> bool:
-    """Whether what a value has in the forward pass it has in the backward pass, too."""
-    place = forward.places[number]
-    return place not in forward.written and (place not in forward.shared or place in forward.safe)
+    """True if a value is in the backward pass what it is in the forward pass."""
+    memory = forward.memory[number]
+    return memory not in forward.written and (
+        memory not in forward.shared or memory in forward.safe
+    )
 
 
 def _choices(forward: Forward, needed: set[int], allowed: set[int]) -> dict[int, Choice]:
     found = {}
-    for number, place in forward.places.items():
-        size: int | None = forward.sizes[place]
-        if place in forward.outside:
+    for number, memory in forward.memory.items():
+        size: int | None = forward.sizes[memory]
+        if memory in forward.outside:
             size = 0
         if forward.forms[number].dtype is None:  # a number that was drawn
             size = 0
@@ -147,9 +152,9 @@ def _choices(forward: Forward, needed: set[int], allowed: set[int]) -> dict[int,
             size = _copy_of(forward, number)
         i = forward.maker.get(number)
         sources = None
-        if i in allowed and place not in forward.written:
+        if i in allowed and memory not in forward.written:
             read = _read(forward.notes[i])
-            if not any(forward.places[n] in forward.written for n in read):
+            if not any(forward.memory[n] in forward.written for n in read):
                 sources = tuple(read)
         found[number] = Choice(size, sources)
     return found
@@ -159,7 +164,7 @@ def _copy_of(forward: Forward, number: int) -> int | None:
     """The bytes of a copy of an input that may be written before it is read."""
     form = forward.fixed[number]
     plain = form.kind is not object and form.strides == contiguous_strides(form.shape)
-    if number not in forward.inputs or forward.places[number] in forward.written or not plain:
+    if number not in forward.inputs or forward.memory[number] in forward.written or not plain:
         return None
     return _extent(form)
 
@@ -175,18 +180,19 @@ def _extent(form: Form) -> int:
 # ---- notes of a backward pass --------------------------------------------------------------------
 
 
-def with_calls(
+def with_rematerialised(
     late: Sequence[Note], late_args: Sequence[dict[int, Any]], forward: Forward,
     args: Sequence[dict[int, Any]], found: Chosen, copies: Mapping[int, int],
-    twin: Callable[[int], int],
+    new_like: Callable[[int], int],
 ) -> tuple[list[Note], list[dict[int, Any]]]:  # fmt: skip
-    """The notes of a backward pass, each call that is made again before the first that reads it;
-    and what is open in them.
+    """The notes of a backward pass, each rematerialised call before the first that reads it; and
+    their dynamic arguments.
 
-    copies: of inputs, the values that have their copies; twin: gives a new value like another."""
-    again = set(found.again)
+    copies: of inputs, the values that have their copies; new_like: gives a new value like
+    another."""
+    rematerialised = set(found.rematerialised)
     notes: list[Note] = []
-    open_args: list[dict[int, Any]] = []
+    dynamic_args: list[dict[int, Any]] = []
     done: set[int] = set()
 
     def move(x: Any) -> Any:
@@ -195,31 +201,31 @@ def with_calls(
     def make(numbers: Iterable[int]) -> None:
         for number in numbers:
             i = forward.maker.get(number, -1)
-            if number in found.saved or i not in again or i in done:
+            if number in found.saved or i not in rematerialised or i in done:
                 continue
             done.add(i)
             note = forward.notes[i]
             make(_read(note))
             results = tuple(
-                twin(n) if n in found.saved or forward.maker.get(n, i) != i else n
+                new_like(n) if n in found.saved or forward.maker.get(n, i) != i else n
                 for n in note.results
             )
             inputs, params = tuple(map(move, note.inputs)), tuple(map(move, note.params))
             notes.append(note._replace(inputs=inputs, params=params, results=results))
-            open_args.append(args[i])
+            dynamic_args.append(args[i])
 
-    for note, places in zip(late, late_args, strict=True):
+    for note, own_args in zip(late, late_args, strict=True):
         make(_read(note))
         notes.append(note)
-        open_args.append(places)
-    return notes, open_args
+        dynamic_args.append(own_args)
+    return notes, dynamic_args
 
 
 # ---- prices --------------------------------------------------------------------------------------
 
 
 def _prices(notes: Sequence[Note], forms: Sequence[Form]) -> dict[int, float]:
-    """What calls cost, by their places; of equal layers, that is found once."""
+    """The prices of calls, by their indices; those of equal layers are found once."""
     known: dict[Any, float] = {}
     found = {}
     for i, note in enumerate(notes):
@@ -238,13 +244,18 @@ def _prices(notes: Sequence[Note], forms: Sequence[Form]) -> dict[int, float]:
 
 
 def price(note: Note, forms: Sequence[Form]) -> float:
-    """Operations for each element of what a call gives; 0 if making it again costs nothing,
-    infinity if it may not be made again."""
-    if note.form == "steps":
+    """Operations for each element of a call's results; 0 if rematerialising it costs nothing,
+    infinity if it must not be."""
+    if note.form == NoteForm.STEPS:
         return len(note.op.trace.steps)
-    if note.form not in ("call", "pointwise") or note.draws or note.writes or note.meets:
+    if (
+        note.form not in (NoteForm.CALL, NoteForm.POINTWISE)
+        or note.draws
+        or note.writes
+        or note.meets
+    ):
         return math.inf
-    if note.op.settles or any(forms[n].dtype is None for n in note.results if n >= 0):
+    if note.op.flushes or any(forms[n].dtype is None for n in note.results if n >= 0):
         return math.inf
     if note.op.is_view:
         return 0
@@ -258,7 +269,7 @@ def price(note: Note, forms: Sequence[Form]) -> float:
 
 def _flops(note: Note, forms: Sequence[Form]) -> float:
     specs = [_spec(forms[x.number]) if type(x) is Value else x for x in note.inputs]
-    if note.form == "pointwise":
+    if note.form == NoteForm.POINTWISE:
         return math.prod(forms[note.results[0]].shape)
     try:
         return float(note.op.cost(specs, note.params).flops)

@@ -1,4 +1,5 @@
-"""The graph below a segment's node: its nodes, what they keep, what arrives at its leaves."""
+"""The subgraph below a segment's node: its nodes, the tensors they keep, the gradients of its
+leaves."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tritorch.core.tensor import Tensor
 
 
 class Arrivals(engine.Captures):
-    """What arrives at leaves, one by one."""
+    """The gradients that arrive at leaves, one by one."""
 
     def __init__(self, leaves: Sequence[Tensor]) -> None:
         super().__init__(leaves)
@@ -26,18 +27,18 @@ class Arrivals(engine.Captures):
         self.results[i].append(g)
 
 
-def leaf_twin(x: Tensor) -> Tensor:
+def traced_leaf(x: Tensor) -> Tensor:
     """A leaf on the same storage, at which gradients end."""
-    twin = _C.alias(x)
-    twin._leaf, twin._inference = True, x._inference
-    return twin
+    traced = _C.alias(x)
+    traced._leaf, traced._inference = True, x._inference
+    return traced
 
 
 def start_at(node: Any, nr: int, like: Tensor | None = None) -> Tensor:
-    """What a pass starts at: an output of a node; like: on the storage of that."""
-    place = _C.wrap(_EMPTY) if like is None else _C.alias(like)
-    place._raw_node, place.output_nr = node, nr
-    return place
+    """The tensor at which a pass starts: an output of a node; like: on the storage of that."""
+    start = _C.wrap(_EMPTY) if like is None else _C.alias(like)
+    start._raw_node, start.output_nr = node, nr
+    return start
 
 
 _EMPTY = ndarray(0)
@@ -67,27 +68,27 @@ def nodes_after(first: int, roots: Iterable[Any]) -> list[Any]:
     return sorted(found.values(), key=lambda node: node._node_sequence)
 
 
-def roots_below(roots: Sequence[Any]) -> list[set[int]]:
-    """For each root, the others that the graph behind it comes to."""
-    below = [{id(node) for node in nodes_from([root])} for root in roots]
+def roots_reached(roots: Sequence[Any]) -> list[set[int]]:
+    """For each root, the others that are in the subgraph below it."""
+    reached = [{id(node) for node in nodes_from([root])} for root in roots]
     return [
         {i for i, other in enumerate(roots) if id(other) in each and other is not root}
-        for each, root in zip(below, roots)
+        for each, root in zip(reached, roots)
     ]
 
 
 def shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
-    """For each root, the roots that need what a pass from it frees."""
-    once = [{id(node) for node in nodes_from([each]) if node._node_runs_once} for each in roots]
-    return [{j for j, other in enumerate(once) if mine & other} for mine in once]
+    """For each root, the roots that need nodes that a pass from it frees."""
+    freed = [{id(node) for node in nodes_from([each]) if node._node_runs_once} for each in roots]
+    return [{j for j, other in enumerate(freed) if mine & other} for mine in freed]
 
 
 def ways_to(leaves: Sequence[Tensor], roots: Sequence[Any]) -> list[list[set[int]]]:
     """For each leaf, and each edge of the graph that leads to it: the roots that lead there."""
-    below = [{id(node) for node in nodes_from([root])} for root in roots]
+    reached = [{id(node) for node in nodes_from([root])} for root in roots]
     found: dict[int, list[set[int]]] = {id(leaf): [] for leaf in leaves}
     for node in nodes_from(roots):
-        here = {i for i, each in enumerate(below) if id(node) in each}
+        here = {i for i, each in enumerate(reached) if id(node) in each}
         for edge in node._node_edges:
             if id(edge) in found:
                 found[id(edge)].append(here)
@@ -103,7 +104,7 @@ class Kept(NamedTuple):
 
 
 def kept_of(node: Any) -> list[Kept]:
-    """What a node keeps of its call."""
+    """The tensors that a node keeps of its call."""
     pairs = [(x._array, x._shared) for x in node._node_saved or () if isinstance(x, Tensor)]
     out, shared = node._node_out, node._node_out_shared
     pairs += zip(out, shared) if isinstance(out, tuple) else ((out, shared),)
@@ -116,14 +117,14 @@ def kept_of(node: Any) -> list[Kept]:
     return found
 
 
-def kept_below(root: Any) -> list[Kept]:
-    """What the nodes below one keep, in the order in which a pass runs them."""
+def kept_in_subgraph(root: Any) -> list[Kept]:
+    """The tensors that the nodes below one keep, in the order in which a pass runs them."""
     nodes = sorted(nodes_from([root]), key=lambda node: -node._node_sequence)
     return [each for node in nodes for each in kept_of(node)]
 
 
 class Sources:
-    """Of which inputs the values of a tape are computed."""
+    """The inputs from which the values of a tape are computed."""
 
     def __init__(self, tape: Tape, numbers: dict[int, int], writes_unseen: bool) -> None:
         """numbers: of the inputs' arrays, with their slots; writes_unseen: the tape lacks some."""
@@ -132,7 +133,7 @@ class Sources:
         self._seen = not writes_unseen
 
     def of(self, kept: list[Kept]) -> set[int]:
-        """The slots of the inputs that tell what is kept."""
+        """The slots of the inputs that decide the values that are kept."""
         known = [self._tape.known(x.array) for x in kept if x.array is not None]
         if not self._seen or None in known:
             return set(self._all)
@@ -144,18 +145,18 @@ class Sources:
 
 
 def _sources(tape: Tape, numbers: dict[int, int]) -> dict[int, int]:
-    """For each value, a mask of the slots of the inputs of which it is computed."""
+    """For each value, a mask of the slots of the inputs from which it is computed."""
     found = {number: 1 << slot for number, slot in numbers.items()}
-    memory = tape.places()
+    memory = tape.memory()
     showing: dict[Any, list[int]] = {}
-    for number, place in memory.items():
-        showing.setdefault(place, []).append(number)
+    for number, owner in memory.items():
+        showing.setdefault(owner, []).append(number)
     for note in tape.notes:
         read = [x.number for x in note.inputs if type(x) is Value]
         mask = 0
         for number in read:
             mask |= found.get(number, 0)
         written = {memory[number] for number in read} if note.writes else ()
-        for number in (*note.results, *(n for place in written for n in showing[place])):
+        for number in (*note.results, *(n for owner in written for n in showing[owner])):
             found[number] = found.get(number, 0) | mask
     return found

@@ -1,17 +1,17 @@
-"""What a call leaves open: sizes and numbers that were others when it came before.
+"""Automatic dynamic shapes: sizes and numbers become dynamic that were others in an earlier run.
 
-# Note [What is left open]
+# Note [Dynamic shapes]
 A call may be known but for sizes of tensors that come from outside, or for integers and floats
-among its arguments.  It becomes a step then that leaves those open: they are the next of the
-region's numbers, and each run has its own.  The call is made once more, with symbols and on tensors
-without memory, and says what the sizes of its results are, of which numbers; what it decided by the
-values of this run (whether sizes are equal, whether a factor is 1) are the step's conditions, which
-are computed at each call.  A call that cannot be made so (it needs the number itself) fixes all
-numbers on which its arguments depend.
+among its arguments.  It becomes a step then in which those are dynamic: they are the next of the
+region's numbers, and each run has its own.  The call runs once more, with symbols and on meta
+tensors, which gives the sizes of its results in terms of those numbers; comparisons that were
+decided by the values of this run (whether sizes are equal, whether a factor is 1) are the step's
+conditions, which are computed at each call.  A call that cannot run so (it needs the number itself)
+fixes all numbers on which its arguments depend.
 
-Which numbers differ is not guessed: the steps that came here before say what they were.  A new way
-goes beside the one that it left (its *twin*), so that one further run finds all that differs.
-Sizes below 2 are as no others, and stay numbers.
+The numbers that differ are not guessed: the steps that came here before say what they were.  A new
+branch is compared with the one that it left (the step there is its *sibling*), so that one further
+run finds all that differs.  Sizes below 2 are as no others, and stay static.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.arrays.symbolic import SymInt
 from tritorch.compilation.dynamic_shapes import symbols as symbolic
-from tritorch.compilation.dynamic_shapes.symbols import Known, Open, Path, opened
-from tritorch.compilation.follow.calls import Call, Layout, Opened, Slot, Spec, mapped
+from tritorch.compilation.dynamic_shapes.symbols import DynamicNumber, Known, Path, make_dynamic
+from tritorch.compilation.follow.calls import Call, Dynamic, Layout, Slot, Spec, mapped
 from tritorch.compilation.follow.tape import Unfit
-from tritorch.compilation.plan.meta_execution import describing, twin_of
+from tritorch.compilation.plan.meta_execution import meta_copy, on_meta
 from tritorch.core.tensor import Tensor
 
-LEAST = 2  # from here on, integers may be left open: kLeastOpen in src/compilation/pattern.h
+LEAST = 2  # from here on, integers may be dynamic: kLeastDynamic in src/compilation/pattern.h
 
 
-# ---- what differs --------------------------------------------------------------------------------
+# ---- differences ---------------------------------------------------------------------------------
 
 
 class _Differs(Exception):
     """A call is not like another."""
 
 
-class _Opening:
-    """One call, while it is found out what it leaves open.
+class _DynamicSearch:
+    """The dynamic sizes and numbers of one call, while they are searched for.
 
     like: a call that came here before; None: sizes that were known to differ say so."""
 
@@ -49,7 +49,7 @@ class _Opening:
         self.dynamic = region.follower.options.dynamic
         self.symbols: list[Any] = []
         self.numbers: list[Any] = []
-        self.twins: dict[int, Tensor] = {}  # by id of the tensor
+        self.metas: dict[int, Tensor] = {}  # by id of the tensor
         self.inputs: list[Layout | None] = []  # of tensors that come from outside, in their order
         self.layouts: dict[int, Layout | None] = {}  # by id of the tensor
         self.first = self.next = region.size  # the slot of the next tensor from outside
@@ -68,7 +68,7 @@ class _Opening:
         return symbol
 
     def argument(self, value: Any, like: Any) -> Any:
-        """An argument, with symbols for what is left open."""
+        """An argument, with symbols for its dynamic numbers."""
         if isinstance(value, Tensor):
             return self._tensor(value, like)
         kind = type(value)
@@ -95,16 +95,16 @@ class _Opening:
         if self.like is None:
             differs = type(value) is int and value >= LEAST and value in self.values
             return self._symbol(value) if differs else value
-        if type(like) is Open:
+        if type(like) is DynamicNumber:
             is_real = like.code[-1][0] == "f"
-            if is_real is (type(value) is int) or not _may_be_open(value):
+            if is_real is (type(value) is int) or not _may_be_dynamic(value):
                 raise _Differs
             return self._symbol(value)
         if type(like) is not type(value):
             raise _Differs
         if like == value:
             return value
-        if not _may_be_open(value) or not _may_be_open(like):
+        if not _may_be_dynamic(value) or not _may_be_dynamic(like):
             raise _Differs
         return self._symbol(value)
 
@@ -125,16 +125,16 @@ class _Opening:
             self.layouts[id(x)] = layout
         return x
 
-    def twin(self, x: Any) -> Any:
-        """A tensor without memory in place of a tensor, with symbols for its sizes."""
+    def meta(self, x: Any) -> Any:
+        """A meta tensor in place of a tensor, with symbols for its sizes."""
         if not isinstance(x, Tensor):
             return x
-        if id(x) not in self.twins:
-            self.twins[id(x)] = twin_of(x, self.layouts[id(x)], grads=False)
-        return self.twins[id(x)]
+        if id(x) not in self.metas:
+            self.metas[id(x)] = meta_copy(x, self.layouts[id(x)], grads=False)
+        return self.metas[id(x)]
 
     def _layout(self, x: Tensor) -> Layout | None:
-        """How a tensor from outside lies, with symbols for sizes that differ."""
+        """The layout of a tensor from outside, with symbols for sizes that differ."""
         shape = tuple(x._array.shape)
         strides = arrays.strides_of(x._array)
         spec, before, steps = self._before(x)
@@ -144,25 +144,25 @@ class _Opening:
             raise _Differs
         sizes: list[Any] = []
         for dim, n in enumerate(shape):
-            if self._is_open(x, dim, n, before):
+            if self._is_dynamic(x, dim, n, before):
                 sizes.append(self._symbol(n))
             elif before is not None and before[dim] != n:
                 raise _Differs
             else:
                 sizes.append(n)
-        if not symbolic.is_open(sizes):
+        if not symbolic.is_dynamic(sizes):
             return None
         return tuple(sizes), self._strides(sizes, shape, strides, steps)
 
     def _before(self, x: Tensor) -> tuple[Spec | None, Any, Any]:
-        """What is known of the tensor that came here before, its sizes and its strides."""
+        """The description of the tensor that came here before, its sizes and its strides."""
         if self.like is None:
             return None, None, None
         slot = self.seen[id(x)]
         spec = self.like.specs.get(slot)
         if spec is None:
             raise _Differs
-        known = self.like.opened
+        known = self.like.dynamic
         layout = None if known is None else known.layouts.get(slot)
         return spec, *((spec.shape, spec.stride) if layout is None else layout)
 
@@ -178,7 +178,7 @@ class _Opening:
         }
         return symbolic.strides_of(sizes, shape, strides, own)
 
-    def _is_open(self, x: Tensor, dim: int, n: int, before: tuple[Any, ...] | None) -> bool:
+    def _is_dynamic(self, x: Tensor, dim: int, n: int, before: tuple[Any, ...] | None) -> bool:
         if dim in getattr(x, "_dynamo_static_indices", ()):
             return False
         if n < LEAST:
@@ -200,19 +200,22 @@ def _slot_of(x: Tensor, region: Any) -> int | None:
     return x._mark & 0xFFFFFF if x._mark >> 24 == region.serial else None
 
 
-def _may_be_open(value: Any) -> bool:
+def _may_be_dynamic(value: Any) -> bool:
     return value >= LEAST if type(value) is int else value - value == 0  # finite
 
 
-# ---- a step that leaves numbers open -------------------------------------------------------------
+# ---- a step with dynamic numbers -----------------------------------------------------------------
 
 
 def _candidates(region: Any, gate: Any, kwargs: dict[str, Any]) -> Iterable[Any]:
-    """The steps that came here before, or beside."""
-    here = [*(region.twin.next if region.twin is not None else ()), *reversed(region.here.next)]
+    """The steps that came here before, or at the sibling."""
+    here = [
+        *(region.sibling.next if region.sibling is not None else ()),
+        *reversed(region.here.next),
+    ]
     names = tuple(kwargs) or None
     for step in here:
-        same = step.gate is gate and not step.barrier and step.names == names
+        same = step.gate is gate and not step.graph_break and step.names == names
         if same and step.grad_enabled == _C.is_grad_enabled():
             yield step
 
@@ -221,14 +224,14 @@ _NOTHING = Path(None)
 
 
 def _path_of(region: Any) -> Path:
-    """What is open in the calls of a run, who keeps it."""
+    """The dynamic numbers of the calls of a run, which keeps them."""
     here = region.here
     step, path = region.walked or (None, None)
     if path is None or here is not step:
         if path is None or here.parent is not step:
             path = Path(here)
-        elif here.call.opened is not None:
-            path.add(here.call.opened)
+        elif here.call.dynamic is not None:
+            path.add(here.call.dynamic)
         region.walked = here, path
     return path
 
@@ -237,21 +240,21 @@ def _is_marked(x: Tensor) -> bool:
     return hasattr(x, "_dynamo_dynamic_indices") or hasattr(x, "_dynamo_weak_dynamic_indices")
 
 
-def leave_open(
+def make_call_dynamic(
     region: Any, gate: Any, call: Call, given: Sequence[Tensor], result: Any, writes: bool
-) -> tuple[tuple[Any, ...], dict[str, Any], Any, Opened | None]:
-    """What `region.add` is told of a call: the arguments, with `Open` for what is left open; what
-    is open; and what to keep of it."""
+) -> tuple[tuple[Any, ...], dict[str, Any], Any, Dynamic | None]:
+    """The arguments of `region.add` for a call: its arguments, with a `DynamicNumber` for each
+    dynamic one; the dynamic layouts; and the `Dynamic` to keep of it."""
     args, kwargs = call.args, call.kwargs
     options = region.follower.options
     nothing = args, kwargs, None, None
     if options.backend is not None or options.dynamic is False:
-        region.twin = None
+        region.sibling = None
         return nothing
     candidates = list(_candidates(region, gate, kwargs))
     numbers = region.numbers
     if not (numbers or candidates or options.dynamic or any(map(_is_marked, given))):
-        region.twin = None
+        region.sibling = None
         return nothing
     path = _path_of(region) if numbers else _NOTHING
     known = region.follower.known
@@ -259,64 +262,64 @@ def leave_open(
         symbolic.leaf_of(symbol).value = number
     for step in (*candidates, None):
         like = None if step is None else step.call
-        opening = _Opening(region, path, known, like)
-        if step is not None and step.first != opening.next:
+        search = _DynamicSearch(region, path, known, like)
+        if step is not None and step.first != search.next:
             continue
         before = (
             ((), {}) if like is None
-            else (like.args, like.kwargs) if like.opened is None
-            else (like.opened.args, like.opened.kwargs)
+            else (like.args, like.kwargs) if like.dynamic is None
+            else (like.dynamic.args, like.dynamic.kwargs)
         )  # fmt: skip
         try:
             if like is not None and len(before[0]) != len(args):
                 continue
             own = tuple(
-                opening.argument(x, None if like is None else before[0][i])
+                search.argument(x, None if like is None else before[0][i])
                 for i, x in enumerate(args)
             )
             named = {
-                name: opening.argument(x, None if like is None else before[1][name])
+                name: search.argument(x, None if like is None else before[1][name])
                 for name, x in kwargs.items()
             }
         except _Differs:
             continue
-        region.twin = step
-        if not opening.symbols and not any(_slot_of(x, region) in path.layouts for x in given):
+        region.sibling = step
+        if not search.symbols and not any(_slot_of(x, region) in path.layouts for x in given):
             return nothing
-        if writes and _shares_memory(given):  # whether they overlap, sizes say, and where they lie
+        if writes and _shares_memory(given):  # sizes and addresses decide whether they overlap
             return _fixed(region, path, given, args, kwargs)
         try:
-            return _described(gate, opening, args, kwargs, own, named, result)
-        except Exception:  # it cannot be made with symbols
+            return _run_symbolically(gate, search, args, kwargs, own, named, result)
+        except Exception:  # it cannot run with symbols
             return _fixed(region, path, given, args, kwargs)
     return nothing
 
 
-def _described(
-    gate: Any, opening: _Opening, args: tuple[Any, ...], kwargs: dict[str, Any],
+def _run_symbolically(
+    gate: Any, search: _DynamicSearch, args: tuple[Any, ...], kwargs: dict[str, Any],
     own: tuple[Any, ...], named: dict[str, Any], result: Any,
 ) -> Any:  # fmt: skip
-    """What a call leaves open that can be made with symbols."""
-    path, known = opening.path, opening.known
+    """The dynamic numbers of a call that can run with symbols."""
+    path, known = search.path, search.known
     known.decided.clear()
-    twins = mapped(opening.twin, own)
-    by_name = {name: mapped(opening.twin, x) for name, x in named.items()}
-    with describing():
-        made = gate(*twins, **by_name)
+    metas = mapped(search.meta, own)
+    by_name = {name: mapped(search.meta, x) for name, x in named.items()}
+    with on_meta():
+        made = gate(*metas, **by_name)
     decided = dict(known.decided)
-    places = symbolic.places_of([*path.symbols, *opening.symbols])
+    indices = symbolic.indices_of([*path.symbols, *search.symbols])
     results: list[Any] = []
-    seen = set(opening.layouts) | {id(x) for x in opening.region.tensors({}) if x is not None}
+    seen = set(search.layouts) | {id(x) for x in search.region.tensors({}) if x is not None}
     _compare(made, result, seen, results)
-    layouts = [x if x is not None and symbolic.is_open(x) else None for x in results]
-    every = enumerate([*opening.inputs, *layouts], opening.first)
-    kept = Opened(opening.symbols, {i: x for i, x in every if x is not None}, set(decided))
+    layouts = [x if x is not None and symbolic.is_dynamic(x) else None for x in results]
+    every = enumerate([*search.inputs, *layouts], search.first)
+    kept = Dynamic(search.symbols, {i: x for i, x in every if x is not None}, set(decided))
 
-    kept.args = opened(own, places)
-    kept.kwargs = {name: opened(x, places) for name, x in named.items()}
+    kept.args = make_dynamic(own, indices)
+    kept.kwargs = {name: make_dynamic(x, indices) for name, x in named.items()}
     told = (
-        tuple(opened(opening.inputs, places)), tuple(opened(layouts, places)),
-        tuple(opened(x, places) for x in decided.values()), tuple(opening.numbers),
+        tuple(make_dynamic(search.inputs, indices)), tuple(make_dynamic(layouts, indices)),
+        tuple(make_dynamic(x, indices) for x in decided.values()), tuple(search.numbers),
     )  # fmt: skip
     return kept.args, kept.kwargs, told, kept
 
@@ -340,7 +343,7 @@ def _compare(made: Any, result: Any, seen: set[int], found: list[Any]) -> None:
 
 
 def _shares_memory(given: Sequence[Tensor]) -> bool:
-    """Whether two tensors are views of one memory."""
+    """True if two tensors are views of one memory."""
     different = {id(x): id(x._shared) for x in given}
     return len(set(different.values())) < len(different)
 
@@ -349,23 +352,23 @@ def _fixed(
     region: Any, path: Path, given: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:  # fmt: skip
     """A step for the sizes of this run alone."""
-    places = symbolic.places_of(path.symbols)
+    indices = symbolic.indices_of(path.symbols)
     needed: dict[str, Any] = {}
     for x in given:
         slot = _slot_of(x, region)
         layout = None if slot is None else path.layouts.get(slot)
         for n in (*layout[0], *layout[1]) if layout is not None else ():
             if type(n) is SymInt:
-                condition = opened(n, places)
+                condition = make_dynamic(n, indices)
                 code = (*condition.code, ("i", n.value), ("=", None))
-                needed[f"{n} == {n.value}"] = Open(code, f"{n} == {n.value}")
-    kept = Opened(args=args, kwargs=kwargs)
+                needed[f"{n} == {n.value}"] = DynamicNumber(code, f"{n} == {n.value}")
+    kept = Dynamic(args=args, kwargs=kwargs)
     kept.conditions = set(needed)
     return args, kwargs, ((), (), tuple(needed.values()), ()), kept
 
 
 def passed(region: Any, gate: Any) -> None:
-    """A call was made that is made each time: the twin's is the next one beside."""
-    if region.twin is not None:
-        beside = (step for step in region.twin.next if step.barrier and step.gate is gate)
-        region.twin = next(beside, None)
+    """A graph break was passed: the sibling's next one is the sibling now."""
+    if region.sibling is not None:
+        following = (step for step in region.sibling.next if step.graph_break and step.gate is gate)
+        region.sibling = next(following, None)

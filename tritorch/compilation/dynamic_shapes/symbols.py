@@ -1,9 +1,9 @@
-"""Numbers that a compiled function leaves open, as symbols, and as what native code computes.
+"""Dynamic numbers of a compiled function, as symbols, and as programs that native code computes.
 
-A symbol is a size, an integer or a float of which each run has its own.  Functions that are called
-with symbols, on tensors without memory, say what their results' sizes are; what they decide by the
-values of this run becomes a condition.  `Open` (src/compilation/numbers.cpp) is such a number, or a
-condition, as a program for a stack, of the numbers of a region by their places.
+A symbol is a size, an integer or a float of which each run has its own.  Functions that run with
+symbols, on meta tensors, give the sizes of their results; a comparison that only the values of this
+run decide becomes a condition.  `DynamicNumber` (src/compilation/numbers.cpp) is such a number, or
+a condition, as a program for a stack, of the numbers of a region by their indices.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.symbolic import ShapeEnv, SymBool, SymFloat, SymInt, symbol_of
-from tritorch.compilation.follow.calls import Call, Layout, Opened, filing, mapped
+from tritorch.compilation.follow.calls import Call, Dynamic, Layout, filing, mapped
 from tritorch.compilation.follow.tape import Unfit
 
-Open = _C.Open
+DynamicNumber = _C.DynamicNumber
 _SYMBOLIC = (SymInt, SymFloat, SymBool)
-Places = Mapping[int, int]  # by the id of a symbol, its place among a region's numbers
+Indices = Mapping[int, int]  # by the id of a symbol, its index among a region's numbers
 
 
 class Known(ShapeEnv):
-    """The symbols of a compiled function, and what was decided by the values that they have now."""
+    """The symbols of a compiled function, and the comparisons that their present values decided."""
 
     def __init__(self) -> None:
         super().__init__()
         self.decided: dict[str, SymBool] = {}
         self.reals = 0  # how many symbols of floats there are
 
-    def decide(self, what: str, value: bool | None, condition: SymBool | None = None) -> bool:
+    def decide(self, text: str, value: bool | None, condition: SymBool | None = None) -> bool:
         """A condition that ranges do not decide, by this run's values."""
         if value is None or condition is None:
-            raise Unfit(f"nobody knows {what}")
+            raise Unfit(f"nobody knows {text}")
         if condition.made is not None and condition.made[0] in _OPPOSITES:
-            what, condition = self._compared(condition, value)
+            text, condition = self._compared(condition, value)
         elif not value:
-            what, condition = f"not ({what})", ~condition
-        self.decided.setdefault(what, condition)
+            text, condition = f"not ({text})", ~condition
+        self.decided.setdefault(text, condition)
         return value
 
     def _compared(self, condition: SymBool, value: bool) -> tuple[str, SymBool]:
@@ -62,8 +62,8 @@ class Known(ShapeEnv):
 
     @contextlib.contextmanager
     def with_values(self, path: Path, numbers: Sequence[Any], last: Any) -> Iterator[None]:
-        """Inside, a path's symbols have a run's values; what is decided by those becomes a
-        condition of the path's last step."""
+        """Inside, a path's symbols have a run's values; comparisons that those decide become
+        conditions of the path's last step."""
         with filing:
             for symbol, number in zip(path.symbols, numbers):
                 leaf_of(symbol).value = number
@@ -71,11 +71,11 @@ class Known(ShapeEnv):
             yield
             unknown = {k: x for k, x in self.decided.items() if k not in path.conditions}
             if unknown:
-                last.require(tuple(opened(list(unknown.values()), places_of(path.symbols))))
-                last.call.opened = last.call.opened or Opened(
+                last.require(tuple(make_dynamic(list(unknown.values()), indices_of(path.symbols))))
+                last.call.dynamic = last.call.dynamic or Dynamic(
                     args=last.call.args, kwargs=last.call.kwargs
                 )
-                last.call.opened.conditions |= unknown.keys()
+                last.call.dynamic.conditions |= unknown.keys()
 
     def integer(self, value: int) -> SymInt:
         """A new symbol of a size or another integer."""
@@ -88,12 +88,12 @@ class Known(ShapeEnv):
 
 
 def leaf_of(symbol: SymInt | SymFloat) -> Any:
-    """What holds a symbol's value."""
+    """The object that holds a symbol's value."""
     return symbol_of(symbol) if type(symbol) is SymInt else symbol
 
 
-def places_of(symbols: Sequence[SymInt | SymFloat]) -> dict[int, int]:
-    """The places of symbols that are the numbers of a region."""
+def indices_of(symbols: Sequence[SymInt | SymFloat]) -> dict[int, int]:
+    """The indices of symbols that are the numbers of a region."""
     return {id(leaf_of(symbol)): i for i, symbol in enumerate(symbols)}
 
 
@@ -121,25 +121,25 @@ _COMPOSITES = {"//": "d", "%": "%", "min": "m", "max": "M"}
 Part = tuple[str, Any]
 
 
-def _parts(x: Any, places: Places) -> Iterator[Part]:
+def _parts(x: Any, indices: Indices) -> Iterator[Part]:
     if isinstance(x, float):
         yield "r", x
     elif isinstance(x, int):
         yield "i", int(x)
     elif type(x) is SymInt:
-        yield from _polynomial(x, places)
-    elif id(x) in places:
-        yield "n", places[id(x)]
+        yield from _polynomial(x, indices)
+    elif id(x) in indices:
+        yield "n", indices[id(x)]
         yield "f", None  # says that it is a float
     elif isinstance(x, (SymFloat, SymBool)) and x.made is not None and x.made[0] in _SIGNS:
         for operand in x.made[1:]:
-            yield from _parts(operand, places)
+            yield from _parts(operand, indices)
         yield _SIGNS[x.made[0]], None
     else:
         raise Unfit(f"{x} cannot be computed again")
 
 
-def _polynomial(x: SymInt, places: Places) -> Iterator[Part]:
+def _polynomial(x: SymInt, indices: Indices) -> Iterator[Part]:
     sums = 0
     for monomial, n in x.terms.items():
         factors = 0
@@ -148,11 +148,11 @@ def _polynomial(x: SymInt, places: Places) -> Iterator[Part]:
             factors = 1
         for atom, power in monomial:
             for _ in range(power):
-                if id(atom) in places:
-                    yield "n", places[id(atom)]
+                if id(atom) in indices:
+                    yield "n", indices[id(atom)]
                 elif (sign := _COMPOSITES.get(getattr(atom, "kind", ""))) is not None:
-                    yield from _polynomial(atom.a, places)
-                    yield from _polynomial(atom.b, places)
+                    yield from _polynomial(atom.a, indices)
+                    yield from _polynomial(atom.b, indices)
                     yield sign, None
                 else:
                     raise Unfit(f"{x} is of another run")
@@ -166,32 +166,32 @@ def _polynomial(x: SymInt, places: Places) -> Iterator[Part]:
         yield "i", 0
 
 
-def opened(value: Any, places: Places) -> Any:
-    """Nested data with an `Open` for each number that is left open."""
+def make_dynamic(value: Any, indices: Indices) -> Any:
+    """Nested data with a `DynamicNumber` for each symbol or expression of symbols."""
 
     def leaf(x: Any) -> Any:
-        return Open(tuple(_parts(x, places)), str(x)) if type(x) in _SYMBOLIC else x
+        return DynamicNumber(tuple(_parts(x, indices)), str(x)) if type(x) in _SYMBOLIC else x
 
     return mapped(leaf, value)
 
 
-def is_open(value: Any) -> bool:
-    """Whether nested data has an `Open`, or a symbol."""
-    if type(value) in (Open, *_SYMBOLIC):
+def is_dynamic(value: Any) -> bool:
+    """True if nested data has a `DynamicNumber`, or a symbol."""
+    if type(value) in (DynamicNumber, *_SYMBOLIC):
         return True
     if type(value) is slice:
-        return is_open((value.start, value.stop, value.step))
-    return isinstance(value, (tuple, list)) and any(map(is_open, value))
+        return is_dynamic((value.start, value.stop, value.step))
+    return isinstance(value, (tuple, list)) and any(map(is_dynamic, value))
 
 
 def filled_in(value: Any, numbers: Sequence[Any]) -> Any:
-    """Nested data with numbers, or their symbols, for those that are left open."""
-    return mapped(lambda x: numbers[x.code[0][1]] if type(x) is Open else x, value)
+    """Nested data with numbers, or their symbols, for dynamic ones."""
+    return mapped(lambda x: numbers[x.code[0][1]] if type(x) is DynamicNumber else x, value)
 
 
 def computed(value: Any, numbers: Sequence[Any]) -> Any:
-    """Nested data with what is computed of a run's numbers."""
-    return mapped(lambda x: x.of(numbers) if type(x) is Open else x, value)
+    """Nested data with a run's values for dynamic numbers."""
+    return mapped(lambda x: x.of(numbers) if type(x) is DynamicNumber else x, value)
 
 
 def hinted(value: Any) -> Any:
@@ -237,7 +237,7 @@ def strides_of(
 
 
 class Path:
-    """What is open in the calls that led to a step."""
+    """The dynamic numbers of the calls that led to a step."""
 
     def __init__(self, step: Any) -> None:
         self.symbols: list[Any] = []
@@ -245,23 +245,23 @@ class Path:
         self.conditions: set[str] = set()
         found = []
         while step is not None:
-            known = getattr(step.call, "opened", None)
+            known = getattr(step.call, "dynamic", None)
             if known is not None:
                 found.append(known)
             step = step.parent
         for each in reversed(found):
             self.add(each)
 
-    def add(self, known: Opened) -> None:
-        """Takes in what one more call leaves open."""
+    def add(self, known: Dynamic) -> None:
+        """Takes in the dynamic numbers of one more call."""
         self.symbols += known.symbols
         self.layouts |= known.layouts
         self.conditions |= known.conditions
 
 
 def arguments(call: Call, numbers: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A call's arguments, with a run's numbers (or symbols) in place of those that are open."""
-    known = call.opened
+    """A call's arguments, with a run's numbers (or symbols) in place of dynamic ones."""
+    known = call.dynamic
     if known is None:
         return call.args, call.kwargs
     named = {name: filled_in(x, numbers) for name, x in known.kwargs.items()}

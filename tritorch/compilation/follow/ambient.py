@@ -1,4 +1,4 @@
-"""What calls depend on beside their arguments, as far as it is set in Python.
+"""Settings of Python's on which calls depend in addition to their arguments.
 
 Whoever sets such a thing calls `_C.ambient_changes()` before; grad mode and inference mode are
 compared natively.
@@ -16,7 +16,7 @@ from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope, unchanged
 _numbers: dict[Any, int] = {}
 _settings: list[Any] = []  # by number - 1
 
-# What is set, by where it is kept.
+# Settings, by the modules and names that have them.
 _KEPT: tuple[tuple[Any, str], ...] = (
     (defaults, "_default_dtype"), (defaults, "typed_home"), (defaults, "fills_memory"),
     (defaults, "_deterministic"), (precision, "matmul"), (precision, "convolution"),
@@ -24,7 +24,7 @@ _KEPT: tuple[tuple[Any, str], ...] = (
 
 
 def number() -> int:
-    """A number for what is set now."""
+    """A number for the present settings."""
     where = (0, 0)  # as it is before somebody loads the driver
     if _C.driver_loaded():
         device = _C.current_device()
@@ -41,7 +41,7 @@ def number() -> int:
 
 
 def as_then(then: int) -> Scope:
-    """Inside, what a number stands for is set, but for streams."""
+    """Inside, the settings are those of a number, except for streams."""
     if then == number():
         return unchanged
     kept, where, caches, enabled, dtypes = _settings[then - 1]

@@ -1,4 +1,4 @@
-"""What is kept of a call that is followed, and of the calls between two flushes."""
+"""The records of followed calls, and of segments: the calls between two graph breaks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Slot:
 
 
 class Spec(NamedTuple):
-    """What is known of a tensor before it is computed."""
+    """The description of a tensor before it is computed."""
 
     shape: tuple[int, ...]
     dtype: dtype
@@ -32,7 +32,7 @@ class Spec(NamedTuple):
     requires_grad: bool
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of the user's program."""
 
     file: str
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """Why a call needs all before it computed."""
+    """The reason of a graph break."""
 
     text: str
     captured: bool = (
@@ -56,17 +56,17 @@ class Reason(NamedTuple):
 
 
 class _Filing(Scope):
-    """Held while a call is written down, or made with symbols: other threads read what is known,
+    """Held while a call is written down, or runs with symbols: other threads read what is known,
     and a function's symbols have the values of one run at a time.
 
-    Whoever computes a region may wait for it, so who holds it neither waits for them nor computes
-    what waits.  Nor is there a reason to: calls that are made meanwhile touch no memory."""
+    A thread that flushes a region may wait for it, so a thread that holds it neither waits for
+    those nor flushes.  Nor is there a reason to: calls that run meanwhile touch no memory."""
 
     def __init__(self) -> None:
         self.lock = locks.rlock()
 
     def changes(self) -> Any:
-        return (self.lock.acquire, None, self.lock.release), (_C.hold_back, 1)
+        return (self.lock.acquire, None, self.lock.release), (_C.hold_flushes, 1)
 
 
 filing = _Filing()
@@ -76,13 +76,13 @@ Layout = tuple[tuple[Any, ...], tuple[Any, ...]]  # sizes and strides, of which 
 
 
 @dataclass
-class Opened:
-    """What a call leaves open: Note [What is left open] in `opening.py`."""
+class Dynamic:
+    """The dynamic numbers of a call: Note [Dynamic shapes] in `automatic.py`."""
 
     symbols: list[Any] = field(default_factory=list)  # that begin here
     layouts: dict[int, Layout] = field(default_factory=dict)  # by slot
     conditions: set[str] = field(default_factory=set)
-    args: tuple[Any, ...] = ()  # with an `Open` for each number that is left open
+    args: tuple[Any, ...] = ()  # with a `DynamicNumber` for each dynamic one
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
@@ -95,25 +95,25 @@ class Call:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     results: Any
-    place: Place | None
+    source_line: SourceLine | None
     specs: dict[int, Spec] = field(default_factory=dict)  # of the tensors that come into play here
-    barrier: Reason | None = None  # why it needs all before it computed
+    graph_break: Reason | None = None  # why it needs all before it computed
     gradients: bool = True  # whether they were recorded
     segment: Segment | None = None  # that it is the last of
-    opened: Opened | None = None
+    dynamic: Dynamic | None = None
 
 
 @dataclass
 class Segment:
-    """The calls between two flushes, of one path through a program: its graph."""
+    """The calls between two graph breaks, of one path through a program: its graph."""
 
     number: int
     calls: list[Call]
     inputs: list[int]  # slots of tensors that come from outside, in the order of their first use
     outputs: list[int]  # slots that the program held at the end
     specs: dict[int, Spec]
-    reason: str  # why it ended
-    place: Place | None  # where
+    reason: str  # of the graph break at its end
+    source_line: SourceLine | None  # where
 
 
 _OURS = (
@@ -121,7 +121,7 @@ _OURS = (
 )  # modules may be called torch's
 
 
-def users_place(depth: int = 1) -> Place | None:
+def users_line(depth: int = 1) -> SourceLine | None:
     """The innermost line that is not of this package."""
     frame = sys._getframe(depth)
     while frame is not None:
@@ -129,7 +129,7 @@ def users_place(depth: int = 1) -> Place | None:
         if not (
             code.co_filename.startswith(_OURS) or frame.f_globals.get("__name__") == "contextlib"
         ):
-            return Place(code.co_filename, frame.f_lineno, code.co_qualname)
+            return SourceLine(code.co_filename, frame.f_lineno, code.co_qualname)
         frame = frame.f_back  # type: ignore[assignment]
     return None
 

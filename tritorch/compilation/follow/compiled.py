@@ -1,4 +1,4 @@
-"""Compiled functions: what calls a follower, or the function itself where a stance says so."""
+"""Compiled functions: callers of a follower, or of the function itself where a stance says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _followers: weakref.WeakSet[Follower] = weakref.WeakSet()
 
 
 def reset() -> None:
-    """Forgets what was recorded of all regions."""
+    """Forgets the traces of all compiled functions."""
     equal.forget()
     for follower in list(_followers):
         follower.reset()
@@ -32,7 +32,7 @@ def reset() -> None:
 
 
 def is_in_region() -> bool:
-    """Whether this thread is in a compiled function; the steps of lazy tensors are none."""
+    """True if this thread is in a compiled function; the steps of `torch._lazy` are none."""
     follower = following()
     return follower is not None and follower in _followers
 
@@ -49,7 +49,7 @@ _TRACING = "tritorch.fx._symbolic_trace"
 
 
 def _is_traced() -> bool:
-    """Whether a Tracer of fx is at work, to which a compiled function is as the function itself."""
+    """True if a Tracer of fx is at work, to which a compiled function is as the function itself."""
     tracing = sys.modules.get(_TRACING)
     return tracing is not None and tracing._is_fx_tracing_flag
 
@@ -76,7 +76,7 @@ def compiled_function(
     forced: dict[Any, Follower] = {}
 
     def chosen() -> Callable[..., Any]:
-        """What runs: the follower of a backend that a stance forces, or the function itself."""
+        """The follower of a backend that a stance forces, or the function itself."""
         if _is_traced() or following() is not None:  # part of the region around
             return function
         stance = stances.current
@@ -112,7 +112,7 @@ def compiled_function(
 
 
 def _runs_later(function: Callable[..., Any]) -> bool:
-    """Whether a call only begins what runs later: generators and coroutines run as they are."""
+    """True if a call only begins a run: generators and coroutines run as they are."""
     kinds = (
         inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction,
     )  # fmt: skip
@@ -122,8 +122,8 @@ def _runs_later(function: Callable[..., Any]) -> bool:
 def _unsupported(error: Broken) -> Exception:
     from tritorch.compat.torch_private._dynamo.exc import Unsupported
 
-    text = logs.broken(error.reason, error.place)
-    return Unsupported(text, real_stack=logs.user_stack(error.place))
+    text = logs.broken(error.reason, error.source_line)
+    return Unsupported(text, real_stack=logs.user_stack(error.source_line))
 
 
 def replaced(options: Options, **changes: Any) -> Options:

@@ -1,4 +1,4 @@
-"""Numbers of what happened, as torch._dynamo.utils.counters has them, and times of compilations."""
+"""Counts of events, as torch._dynamo.utils.counters has them, and times of compilations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of compiled functions, counted."""
+"""Counts of segments that have no plan."""
 
 from __future__ import annotations
 

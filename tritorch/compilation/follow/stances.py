@@ -1,4 +1,5 @@
-"""Whether regions are followed: what `set_stance`, the settings and the limit of recordings say."""
+"""Stances: whether regions are followed, by `set_stance`, the settings and the limit of
+recordings."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.compilation.follow.calls import Place
+from tritorch.compilation.follow.calls import SourceLine
 from tritorch.core.scopes import Scope
 
 log = logging.getLogger("torch._dynamo.convert_frame")
@@ -24,7 +25,7 @@ KNOWN = (
 
 @dataclasses.dataclass(frozen=True)
 class DynamoStance:
-    """How compiled functions run."""
+    """A stance of compiled functions."""
 
     stance: str = "default"
     skip_guard_eval_unsafe: bool = False
@@ -66,14 +67,14 @@ strict = _Strict()
 
 
 def errors_on_graph_break(errors: bool | None) -> Scope:
-    """Inside, a flush before the end of a region raises, or does not; None: as outside."""
+    """Inside, a graph break raises, or does not; None: as outside."""
     return Scope((strict, "errors", strict.errors if errors is None else errors))
 
 
 # ---- recordings ----------------------------------------------------------------------------------
 
 
-def code_of(function: Any) -> Place:
+def code_of(function: Any) -> SourceLine:
     """Where a function, or the forward of a module, is written."""
     owner = getattr(function, "__self__", None)
     found = inspect.unwrap(function)
@@ -81,14 +82,14 @@ def code_of(function: Any) -> Place:
         found = inspect.unwrap(getattr(owner, "forward", found))
     code = getattr(found, "__code__", None)
     if code is None:
-        return Place("<unknown>", 0, getattr(found, "__name__", type(found).__name__))
-    return Place(code.co_filename, code.co_firstlineno, code.co_name)
+        return SourceLine("<unknown>", 0, getattr(found, "__name__", type(found).__name__))
+    return SourceLine(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def may_record(follower: Any, known: int, why: str = "") -> bool:
-    """Whether a run that no recording fits is recorded; it raises where that is an error.
+    """True if a run that no trace matches is recorded; it raises where that is an error.
 
-    known: how many ways through the region were recorded before; why: none of them fits."""
+    known: how many traces were recorded before; why: none of them matches."""
     from tritorch.compat.torch_private._dynamo import config, exc
 
     file, line, name = code_of(follower.function)
@@ -119,7 +120,7 @@ def may_record(follower: Any, known: int, why: str = "") -> bool:
 
 
 def _limit(options: Any) -> float:
-    """How many ways are recorded.  Backends are asked for each; for the package's own, which
+    """The limit of recorded traces.  Backends are asked for each; for the package's own, which
     looks at a call once, the setting counts only where a program has changed it."""
     from tritorch.compat.torch_private._dynamo import config
 

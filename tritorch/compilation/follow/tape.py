@@ -1,4 +1,4 @@
-"""The records' calls that a segment makes, in terms of arrays.
+"""The tape: the records' calls that a segment makes, in terms of arrays.
 
 # Note [Values]
 A value is an array, wherever tensors hold it: tensors with the same array are the same value, so a
@@ -8,6 +8,7 @@ tape keeps all arrays while it is written, so that none is taken for another.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ def renumbered(given: tuple[Any, ...], names: Mapping[int, int]) -> tuple[Any, .
 
 
 class Form(NamedTuple):
-    """What an array looks like."""
+    """The form of an array: its type, shape, strides and dtype."""
 
     kind: type
     shape: tuple[int, ...]
@@ -39,28 +40,47 @@ class Form(NamedTuple):
 
 
 def form_of(array: Any) -> Form:
-    """What an array looks like; a number that was drawn looks like none."""
+    """The form of an array; a number that was drawn has none."""
     if type(array) is Drawn:
         return Form(int, (), None, ())
     return Form(type(array), tuple(array.shape), array.dtype, arrays.strides_of(array))
 
 
-_OF_NO_RECORD = ("draw", "check", "copy", "steps", "chain", "fused", "store")
-_PURE = (*_OF_NO_RECORD, "pointwise")  # no schema has to be read to know
+class NoteForm(enum.StrEnum):
+    """The forms of notes.  Those that `dispatching.noting` tells of have its words; plans and
+    packages keep the values."""
+
+    CALL = "call"
+    POINTWISE = "pointwise"
+    IN_PLACE = "in place"
+    MAKE = "make"  # a factory
+    DRAW = "draw"  # numbers of a generator
+    CHECK = "check"  # a look at values, or a function that only its program has
+    COPY = "copy"
+    # What passes put in the place of calls of records:
+    STEPS = "steps"  # a part of a pointwise call: `fused_loops.PartOp`
+    LOOP = "chain"  # a fused loop of the CPU
+    COMBINED = "joined"  # several records' functions as one
+    KERNEL = "fused"  # a Triton kernel that was written
+    STORE = "store"  # a value, left in another array's memory
+
+
+_OF_NO_RECORD = frozenset(NoteForm) - {
+    NoteForm.CALL, NoteForm.POINTWISE, NoteForm.IN_PLACE, NoteForm.MAKE,
+}  # fmt: skip
+_NEVER_WRITES = _OF_NO_RECORD | {NoteForm.POINTWISE}  # no schema has to be read to know
 
 
 class Note(NamedTuple):
     """One call of a record; `Value`s in place of tensors."""
 
-    # "call", "pointwise", "in place", "make"; those of no record;
-    # "steps" has a chains.PartOp in place of one
-    form: str
+    form: NoteForm
     op: Any
     inputs: tuple[Any, ...]
     params: tuple[Any, ...]
     results: tuple[int, ...]  # -1 for None
     several: bool  # whether results come in a tuple
-    place: Any = None  # the line of the user's program, where that is known
+    source_line: Any = None  # where it is known
 
     def renumbered(self, names: Mapping[int, int]) -> Note:
         """The call with other numbers for its values: inputs, params and results."""
@@ -72,25 +92,27 @@ class Note(NamedTuple):
 
     @property
     def draws(self) -> bool:
-        """Whether it takes numbers from a generator."""
-        if self.form in _PURE:
-            return self.form == "draw"
+        """True if it takes numbers from a generator."""
+        if self.form in _NEVER_WRITES:
+            return self.form is NoteForm.DRAW
         op = self.op
         return op.kind == "random" or any(a.name == "generator" for a in op.schema.arguments)
 
     @property
     def meets(self) -> bool:
-        """Whether other processes wait for it: Note [Collectives as records]."""
-        return self.form == "call" and bool(self.op.meets)
+        """True if other processes wait for it: Note [Collectives as records]."""
+        return self.form is NoteForm.CALL and bool(self.op.meets)
 
     @property
     def writes(self) -> bool:
-        """Whether it writes memory that it is given."""
-        return self.form == "in place" or (self.form not in _PURE and self.op.schema.is_mutable)
+        """True if it writes memory that it is given."""
+        if self.form is NoteForm.IN_PLACE:
+            return True
+        return self.form not in _NEVER_WRITES and bool(self.op.schema.is_mutable)
 
 
 class Unfit(Exception):
-    """A segment cannot be written down as records' calls; says why."""
+    """A segment cannot be written down as records' calls; its text says why."""
 
 
 class Tape:
@@ -117,8 +139,9 @@ class Tape:
         """Takes an array that stands for one of another tape, which has that number there."""
         self.stands_for[self.number(array)] = number
 
-    def places(self) -> dict[int, Any]:
-        """For each value, what is the same for all that lie in the same memory, on GPUs too."""
+    def memory(self) -> dict[int, Any]:
+        """For each value, an identity of its memory, equal for all that lie in the same, on GPUs
+        too."""
         found: dict[int, Any] = {}
         for number, array in enumerate(self._kept):
             if type(array) is _C.Array and array.storage_nbytes:
@@ -146,7 +169,7 @@ class Tape:
         return self._numbers.get(id(array))
 
     def note(self, form: str, op: Any, tensors: Sequence[Any], params: Any, result: Any) -> None:
-        """Takes down a call: what `dispatching.noting` tells."""
+        """Takes down a call: the arguments are those of `dispatching.noting`."""
         if form == "look":
             self.unfit = self.unfit or "values decide what is called"
             return
@@ -176,7 +199,7 @@ class Tape:
                 self.unfit = self.unfit or f"{op.name} gives no elements"
             results.append(self.number(array))
         given = tuple(self.param(op, x) for x in params)
-        self.notes.append(Note(form, op, tuple(inputs), given, tuple(results), several))
+        self.notes.append(Note(NoteForm(form), op, tuple(inputs), given, tuple(results), several))
 
     def param(self, op: Any, x: Any) -> Any:
         """A param; the value of one that was drawn."""
@@ -190,12 +213,12 @@ class Tape:
             self.unfit = self.unfit or f"{op.name} takes numbers that were drawn, among others"
         return x
 
-    def came_from(self, first: int, place: Any) -> None:
-        """Says which line of the user's program made the calls from one on."""
-        self.notes[first:] = [note._replace(place=place) for note in self.notes[first:]]
+    def set_source_line(self, first: int, source_line: Any) -> None:
+        """Sets the line of the user's program for the calls from one on."""
+        self.notes[first:] = [note._replace(source_line=source_line) for note in self.notes[first:]]
 
     def calls(self) -> list[tuple[Any, ...]]:
-        """What was called, with which params and numbers: whatever values may have decided."""
+        """The calls, with params and numbers: whatever values may have decided."""
         return [
             (n.form, n.op, _without_values(n.params), _without_values(n.inputs)) for n in self.notes
         ]

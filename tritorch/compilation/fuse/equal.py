@@ -1,12 +1,12 @@
-"""Stretches that differ in nothing but the numbers of their values, as equal layers do: what was
-found for one serves the others, in later processes too (Note [Kept])."""
+"""Blocks that differ in nothing but the numbers of their values, as equal layers do: kernels that
+were found for one serve the others, in later processes too (Note [Kept])."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from tritorch.compilation.follow.tape import Form, Value
+from tritorch.compilation.follow.tape import Form, NoteForm, Value
 from tritorch.compilation.fuse import kept as kept_on_disk
 from tritorch.compilation.fuse.kept import Found, Known
 from tritorch.compilation.plan.coding import name_of
@@ -15,22 +15,22 @@ from tritorch.core.defaults import get_default_dtype
 from tritorch.core.generator import Generator
 from tritorch.ops.record.replacing import is_replaced
 
-MOST = 256  # stretches that are remembered
+MOST = 256  # blocks that are remembered
 _BY_VALUE = (bool, int, str, bytes, type(None), type(...))
-# What only looks like others' equals: notes that stand for calls whose functions are their own.
-_OWN_FUNCTIONS = ("steps", "chain", "fused")
+# Notes whose calls have functions of their own: they only look equal.
+_OWN_FUNCTIONS = (NoteForm.STEPS, NoteForm.LOOP, NoteForm.KERNEL)
 
 
 _known: dict[Any, Known] = {}
 
 
 def forget() -> None:
-    """Lets go of all that was found."""
+    """Drops all known blocks."""
     _known.clear()
 
 
-class Stretch:
-    """Calls by what they are, without the numbers of their values."""
+class Block:
+    """A run of calls without the numbers of their values."""
 
     def __init__(
         self, calls: Sequence[Lowered], forms: list[Form], kept: Collection[int], *options: Any
@@ -48,7 +48,7 @@ class Stretch:
             self.key = None
 
     def known(self) -> tuple[list[Lowered], set[int]] | None:
-        """What was found for one that is equal, in the numbers of this one."""
+        """The kernels that were found for an equal block, in the numbers of this one."""
         if self.key is None:
             return None
         found = _known.get(self.key)
@@ -74,7 +74,7 @@ class Stretch:
         return call._replace(function=self.calls[found.computed_by].function)
 
     def keep(self, calls: Sequence[Lowered], lone: Collection[int]) -> None:
-        """Takes down what was found."""
+        """Takes down the kernels that were found."""
         if self.key is None:
             return
         own = {id(call.note): i for i, call in enumerate(self.calls)}
@@ -104,20 +104,21 @@ class Stretch:
         note = call.note
         if note.form in _OWN_FUNCTIONS:
             raise TypeError
-        results = tuple(self._place(number) for number in (*note.results, *call.results))
+        results = tuple(self._number(number) for number in (*note.results, *call.results))
         given = tuple(self._exact(x) for x in (note.inputs, note.params, call.args))
-        replaced = note.form in ("call", "pointwise") and is_replaced(note.op, "gpu")
+        replaced = note.form in (NoteForm.CALL, NoteForm.POINTWISE) and is_replaced(note.op, "gpu")
         op = name_of(note) or (None if note.op is None else _Same(note.op))
         return note.form, op, replaced, note.several, call.writes, given, results
 
-    def _place(self, number: int) -> int:
+    def _number(self, number: int) -> int:
         return self._numbers.setdefault(number, len(self._numbers))
 
     def _exact(self, value: Any) -> Any:
-        """What equals another one's only if nothing tells them apart: 1 is not True, nor 1.0."""
+        """A key that equals another only if nothing tells the values apart: 1 is not True, nor
+        1.0."""
         kind = type(value)
         if kind is Value:
-            return kind, self._place(value.number)
+            return kind, self._number(value.number)
         if kind is float:
             return kind, value.hex()
         if isinstance(value, (tuple, list)):

@@ -1,4 +1,4 @@
-"""The pass that puts written kernels in the place of calls."""
+"""The fusion pass, which puts written kernels in the place of calls."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.compilation.follow.tape import Form, Note, Value
-from tritorch.compilation.fuse.definitions import definition
-from tritorch.compilation.fuse.endings import Ended, matrices_of
-from tritorch.compilation.fuse.equal import Stretch
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
+from tritorch.compilation.fuse.definitions import Kind, definition
+from tritorch.compilation.fuse.epilogues import FusedProduct, matrices_of
+from tritorch.compilation.fuse.equal import Block
 from tritorch.compilation.fuse.grouping import Grouping, Item
 from tritorch.compilation.fuse.kernels import AddUp, Fused, Launched, Left, portions
 from tritorch.compilation.fuse.lists import FusedList
@@ -27,36 +27,36 @@ def written_kernels(
 ) -> list[Lowered]:  # fmt: skip
     """The calls, with a written kernel in the place of those that one can compute.
 
-    exact: each result is rounded as eager rounds it, and only what has eager's bits is taken;
-    alone: arrays from outside whose memory no other value shows; tables: whether kernels may find
-    their arrays by tables of addresses."""
+    exact: each result is rounded as eager rounds it, and only definitions with eager's bits are
+    taken; alone: arrays from outside whose memory no other value shows; tables: whether kernels may
+    find their arrays by tables of addresses."""
     if not any(_on_gpu(call, forms) for call in calls):
         return list(calls)
-    open_to_stores = set(alone)
+    storable = set(alone)
     while True:
-        found, lone = _in_stretches(calls, forms, kept, exact, open_to_stores, tables)
+        found, lone = _in_blocks(calls, forms, kept, exact, storable, tables)
         if not lone:
             return found
-        open_to_stores -= lone
+        storable -= lone
 
 
-def _in_stretches(
+def _in_blocks(
     calls: Sequence[Lowered], forms: list[Form], kept: set[int], exact: bool, alone: set[int],
     tables: bool,
 ) -> tuple[list[Lowered], set[int]]:  # fmt: skip
-    """The calls with kernels, and the arrays in which no kernel can leave what is written there."""
+    """The calls with kernels, and the arrays to which no kernel can store."""
     found: list[Lowered] = []
-    stretch: list[Lowered] = []
+    block: list[Lowered] = []
     lone: set[int] = set()
     for i, call in enumerate(calls):
-        if _is_barrier(call) and not is_plain_write(call, forms, alone):
-            made, left = _fused(stretch, forms, _read_from(calls[i:], kept), exact, tables)
+        if _ends_a_block(call) and not is_plain_write(call, forms, alone):
+            made, left = _fused(block, forms, _read_from(calls[i:], kept), exact, tables)
             found += [*made, call]
             lone |= left
-            stretch = []
+            block = []
         else:
-            stretch.append(call)
-    made, left = _fused(stretch, forms, set(kept), exact, tables)
+            block.append(call)
+    made, left = _fused(block, forms, set(kept), exact, tables)
     return found + made, lone | left
 
 
@@ -64,9 +64,9 @@ def _on_gpu(call: Lowered, forms: Sequence[Form]) -> bool:
     return any(n >= 0 and forms[n].kind is _C.Array for n in call.results)
 
 
-def _is_barrier(call: Lowered) -> bool:
-    """Whether no call may pass it: it writes memory."""
-    return call.writes and call.note.form not in ("draw", "check")
+def _ends_a_block(call: Lowered) -> bool:
+    """True if no call may be moved over it: it writes memory."""
+    return call.writes and call.note.form not in (NoteForm.DRAW, NoteForm.CHECK)
 
 
 def _read_from(calls: Sequence[Lowered], kept: set[int]) -> set[int]:
@@ -78,13 +78,13 @@ def _fused(
 ) -> tuple[list[Lowered], set[int]]:
     if len(calls) < 2:
         return list(calls), set()
-    stretch = Stretch(calls, forms, kept, exact, tables)
-    known = stretch.known()
+    block = Block(calls, forms, kept, exact, tables)
+    known = block.known()
     if known is None:
         plain, after = with_stores(calls, forms)
         found = _by_kernels(plain, forms, kept.union(after), after, exact, tables)
-        lone = {call.args[1].number for call in found if call.note.form == "store"}
-        stretch.keep(found, lone)
+        lone = {call.args[1].number for call in found if call.note.form == NoteForm.STORE}
+        block.keep(found, lone)
     else:
         found, lone = known
     if not lone:
@@ -93,12 +93,14 @@ def _fused(
 
 
 def _say(found: Sequence[Lowered], calls: Sequence[Lowered]) -> None:
-    """Says for which lines of the program kernels were written."""
+    """Tells for which lines of the program kernels were written."""
     for call in found:
         if isinstance(kernel := call.function, Launched) and kernel.origin:
-            places = [calls[i].note.place if i < len(calls) else None for _, i in kernel.origin]
+            lines = [
+                calls[i].note.source_line if i < len(calls) else None for _, i in kernel.origin
+            ]
             names = [name for name, _ in kernel.origin]
-            showing.wrote(kernel, kernel.source, [*zip(names, places)])
+            showing.wrote(kernel, kernel.source, [*zip(names, lines)])
 
 
 def _by_kernels(
@@ -138,8 +140,8 @@ def _tried(
         known = None if call.writes else definition(call.as_called(), forms, call.args)
         if known is not None and exact and known.kind not in _EXACT:
             known = None
-        reads = _reads(call.args) + drawn * (call.note.form == "draw")
-        drawn = call.results if call.note.form == "draw" else drawn
+        reads = _reads(call.args) + drawn * (call.note.form == NoteForm.DRAW)
+        drawn = call.results if call.note.form == NoteForm.DRAW else drawn
         before = next((after[n] for n in call.results if n in after), ())
         items.append(Item(reads, call.results, known, i, before))
         by_item.append(call)
@@ -177,17 +179,17 @@ def _tried(
         read = grouping.read_of(unit)
         if not read:
             continue  # nobody needs it
-        kernel: Fused | FusedList | Ended
+        kernel: Fused | FusedList | FusedProduct
         if unit.listed:
             kernel = FusedList(unit.listed, read, exact)
         elif unit.product is not None:
             product = by_item[unit.product]
-            kernel = Ended(product, unit.group, unit.before, forms, read, exact)
+            kernel = FusedProduct(product, unit.group, unit.prologues, forms, read, exact)
             left += [] if kernel.left is None else [kernel.left]
         else:
             assert unit.group is not None
             kernel = Fused(unit.group, read, exact, forms)
-            if not kernel.is_placed:  # of numbers alone: what else it computes, nobody reads
+            if not kernel.has_device:  # of numbers alone: what else it computes, nobody reads
                 found += [_as_call(by_item[m], forms) for m in unit.members]
                 continue
             left += [] if kernel.left is None else [kernel.left]
@@ -205,24 +207,25 @@ def _added_up(
     """The calls, and the second kernels of sums of columns: each for all that are known where one
     of them is read, the last one at the end."""
     found: list[Lowered] = []
-    waiting: list[Left] = []
+    unread: list[Left] = []
     for call in calls:
         reads = set(_reads(call.args))
-        if any(not reads.isdisjoint(each.sums) for each in waiting):
-            found += [AddUp(each, forms).as_call() for each in portions(waiting)]
-            waiting = []
+        if any(not reads.isdisjoint(each.sums) for each in unread):
+            found += [AddUp(each, forms).as_call() for each in portions(unread)]
+            unread = []
         found.append(call)
-        waiting += [each for each in left if each.parts[0] in call.results]
-    return found + [AddUp(each, forms).as_call() for each in portions(waiting)]
+        unread += [each for each in left if each.parts[0] in call.results]
+    return found + [AddUp(each, forms).as_call() for each in portions(unread)]
 
 
 _EXACT = (
-    "map", "cast", "store", "view", "cat", "embed", "drop", "iota", "fill", "rows", "pick",
+    Kind.MAP, Kind.CAST, Kind.STORE, Kind.VIEW, Kind.CAT, Kind.EMBED, Kind.DROP, Kind.IOTA,
+    Kind.FILL, Kind.ROWS, Kind.PICK,
 )  # fmt: skip
 
 
 def _is_view(item: Item) -> bool:
-    return item.definition is not None and item.definition.kind == "view"
+    return item.definition is not None and item.definition.kind == Kind.VIEW
 
 
 def _as_call(item: Any, forms: Sequence[Form]) -> Lowered:

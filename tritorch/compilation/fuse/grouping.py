@@ -1,7 +1,7 @@
-"""Which definitions become one kernel.
+"""Grouping: the choice of definitions that become one kernel.
 
-Each joins the kernels that make what it reads, as far as all then share a space and no other call
-stands between: what a kernel needs is there before it starts.
+Each joins the kernels that make its operands, as far as all then share a space and no other call
+stands between: the operands of a kernel are there before it starts.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tritorch.compilation.follow.tape import Form, Value
-from tritorch.compilation.fuse.definitions import Definition, is_dense_row_major
-from tritorch.compilation.fuse.endings import (
-    Before,
-    group_after,
-    group_after_images,
-    group_before,
+from tritorch.compilation.fuse.definitions import Definition, Kind, is_dense_row_major
+from tritorch.compilation.fuse.epilogues import (
+    ProloguePart,
+    epilogue_of,
+    epilogue_of_convolution,
     is_turned,
+    prologue_of,
 )
 from tritorch.compilation.fuse.groups import Group
 from tritorch.compilation.fuse.lists import FEW, program_of
@@ -36,15 +36,16 @@ class Item(NamedTuple):
 
 
 class _Unit:
-    """What is computed together: a group, or a call by itself."""
+    """A group that is computed together, or a call by itself."""
 
-    def __init__(self, place: int) -> None:
-        self.members = [place]
-        self.mask = 1 << place
+    def __init__(self, index: int) -> None:
+        self.members = [index]
+        self.mask = 1 << index
         self.after = 0  # the items on which it depends, as a mask
         self.group: Group | None = None
-        self.product: int | None = None  # the item whose kernel computes what else there is
-        self.before: list[Before] = []  # what computes a matrix of it; the group is what follows
+        self.product: int | None = None  # the item whose epilogue or prologue the others are
+        # What computes matrices of the product; the group is what follows it.
+        self.prologues: list[ProloguePart] = []
         self.listed: list[Group] = []  # several that compute the same; `group` is one of them
 
 
@@ -55,9 +56,9 @@ class Grouping:
         self, items: Sequence[Item], forms: Sequence[Form], kept: set[int], alone: set[int],
         products: Mapping[int, tuple[int, ...]], tables: bool, exact: bool,
     ) -> None:  # fmt: skip
-        """alone: values that are not to be left in memory by a kernel of other columns; products:
-        items whose kernels can go on, and the matrices that they multiply; tables: whether a kernel
-        may compute several groups; exact: what eager's kernels compute alone."""
+        """alone: values that are not to be stored by a kernel of other columns; products: items
+        whose kernels can have epilogues, and the matrices that they multiply; tables: whether a
+        kernel may compute several groups; exact: only eager's own operations."""
         self.tables, self.exact = tables, exact
         self.items, self.forms, self.kept = items, forms, kept
         self.products = products
@@ -73,7 +74,7 @@ class Grouping:
         self.roots: dict[int, int] = {}
         for item in items:
             d = item.definition
-            if d is not None and d.kind == "view" and d.what[0] == 0:
+            if d is not None and d.kind == Kind.VIEW and d.params[0] == 0:
                 (base,) = d.reads
                 if is_dense_row_major(forms[base]):
                     self.roots[d.result] = self.roots.get(base, base)
@@ -84,11 +85,11 @@ class Grouping:
         self.unit: dict[int, _Unit] = {}
 
     def run(self) -> list[_Unit]:
-        """The units, each after those that it depends on; none if some value was left in memory
-        that cannot be: those are `alone` then."""
+        """The units, each after those that it depends on; none if some value was to be stored that
+        cannot be: those are `alone` then."""
         for i, item in enumerate(self.items):
-            self._place(i)
-            if item.definition is not None and item.definition.kind != "view":
+            self._add_unit(i)
+            if item.definition is not None and item.definition.kind != Kind.VIEW:
                 self._join(i, i)
         for unit in [*self.units]:  # those whose siblings came later
             if unit.group is not None and len(unit.members) == 1 and unit in self.units:
@@ -99,16 +100,16 @@ class Grouping:
             return []
         for unit in [*self.units]:
             if unit.group is not None:
-                self._end(unit)
+                self._fuse_epilogue(unit)
         for product, matrices in self.products.items():
             for number in matrices:
-                self._begin(product, number)
+                self._fuse_prologue(product, number)
         if self.tables:
             self._list()
         return self._ordered()
 
     def _separate(self, units: Sequence[_Unit]) -> None:
-        """Adds to `alone` what kernels have to leave in memory and cannot."""
+        """Adds to `alone` the values that kernels have to store and cannot."""
         found: set[int] = set()
         for unit in units:
             assert unit.group is not None
@@ -121,19 +122,19 @@ class Grouping:
     # ---- dependence
 
     def _before(self, i: int) -> list[_Unit]:
-        """The units that make what an item reads."""
+        """The units that make an item's operands."""
         item = self.items[i]
         makers = {self.makers[n] for n in (*item.reads, *item.after) if n in self.makers}
         return list(dict.fromkeys(self.unit[m] for m in makers if m in self.unit and m != i))
 
-    def _place(self, i: int) -> None:
+    def _add_unit(self, i: int) -> None:
         """An item becomes a unit of its own."""
         unit, d = _Unit(i), self.items[i].definition
         for other in self._before(i):  # and nothing depends on it yet
             unit.after |= other.mask | other.after
         self.units.append(unit)
         self.unit[i] = unit
-        if d is not None and d.kind != "view":
+        if d is not None and d.kind != Kind.VIEW:
             for rows in self._rows([d]):
                 group = Group([d], rows, self.forms, self.roots)
                 if group.fits({d.result}):
@@ -149,12 +150,12 @@ class Grouping:
             if each is not unit and each.after & unit.mask:
                 each.after |= unit.after | unit.mask
 
-    # ---- joining
+    # ---- merging
 
-    def _join(self, i: int, placed: int) -> None:
-        """Merges a definition's unit with those that make what it reads, or that read the same.
+    def _join(self, i: int, n_placed: int) -> None:
+        """Merges a definition's unit with those that make its operands, or that read the same.
 
-        placed: of how many items it is known where they are."""
+        n_placed: the number of items that have units."""
         own = self.unit[i]
         near: list[_Unit] = []
         views: dict[int, list[int]] = {}
@@ -175,21 +176,21 @@ class Grouping:
         given = {self.roots.get(n, n) for n in self.items[i].reads}
         theirs = {self.unit[r] for n in given for r in self.rooted[n] if r in self.unit}
         theirs -= {own, *near}
-        beside = [
+        readers_of_same = [
             u for u in reversed(self.units)
             if u in theirs and u.group is not None and not given.isdisjoint(u.group.inputs)
         ]  # fmt: skip
-        choices += [[*near, u] for u in beside if near] + [[u] for u in beside]
+        choices += [[*near, u] for u in readers_of_same if near] + [[u] for u in readers_of_same]
         for chosen in choices:
             pulled = [self.unit[m] for u in chosen for m in views.get(u.mask, ())]
-            if self._merge([*dict.fromkeys([*chosen, *pulled, own])], placed):
+            if self._merge([*dict.fromkeys([*chosen, *pulled, own])], n_placed):
                 return
 
     def _is_view(self, m: int) -> bool:
         d = self.items[m].definition
-        return d is not None and d.kind == "view"
+        return d is not None and d.kind == Kind.VIEW
 
-    def _merge(self, chosen: list[_Unit], placed: int) -> bool:
+    def _merge(self, chosen: list[_Unit], n_placed: int) -> bool:
         """Makes one unit of several, if one kernel can compute them."""
         mask = sum(unit.mask for unit in chosen)
         members = sorted(m for unit in chosen for m in unit.members)
@@ -199,11 +200,13 @@ class Grouping:
         definitions = [d for m in members if (d := self.items[m].definition) is not None]
         if len(definitions) > MOST:
             return False
-        # Who comes later may yet join, and need nothing in memory.
-        read = self._read([m for m in members if self._is_settled(m, members, placed)], members)
+        # Later readers may yet be merged, and need nothing in memory.
+        read = self._read(
+            [m for m in members if self._must_be_stored(m, members, n_placed)], members
+        )
         for rows in self._rows(definitions, [u.group.rows for u in chosen if u.group]):
             group = Group(definitions, rows, self.forms, self.roots)
-            if group.is_placed and group.fits(read):
+            if group.has_device and group.fits(read):
                 break
         else:
             return False
@@ -224,8 +227,9 @@ class Grouping:
         self.units = [u for u in self.units if u is target or u not in chosen]
         self._depend(target, before)
 
-    def _end(self, unit: _Unit) -> None:
-        """Lets a product's kernel go on with a unit, if one can: the last that the unit reads."""
+    def _fuse_epilogue(self, unit: _Unit) -> None:
+        """Makes a unit the epilogue of a product, if it can be: of the last one that the unit
+        reads."""
         assert unit.group is not None
         roots, reads = self.roots, [n for m in unit.members for n in self.items[m].reads]
         makers = {self.makers.get(roots.get(n, n), -1) for n in reads}
@@ -245,7 +249,7 @@ class Grouping:
             if any(u.after & mask for u in before) or any(len(v.members) > 1 for v in views):
                 continue
             read = self._read(members, members)
-            after = group_after if self.products[product] else group_after_images
+            after = epilogue_of if self.products[product] else epilogue_of_convolution
             group = after(unit.group, made, read)
             if group is None:
                 continue
@@ -253,8 +257,8 @@ class Grouping:
             self._unite(unit, chosen, members, before)
             return
 
-    def _begin(self, product: int, operand: int) -> None:
-        """Lets a product's kernel compute one of its matrices, if that saves reading it."""
+    def _fuse_prologue(self, product: int, operand: int) -> None:
+        """Makes the unit of a product's matrix its prologue, if that saves reading it."""
         own, number, turned = self.unit[product], operand, False
         *rows, columns = self.forms[operand].shape
         shape = math.prod(rows), columns
@@ -290,14 +294,15 @@ class Grouping:
         sizes = [math.prod(self.forms[n].shape)
                  for n in (*self.products[product], *self.items[product].results)]  # fmt: skip
         across = math.isqrt(math.prod(sizes)) // math.prod(shape)  # m k, k n and m n are three
-        group = group_before(unit.group, number, shape, across, self.exact)
+        group = prologue_of(unit.group, number, shape, across, self.exact)
         if group is not None:
-            own.before.append(Before(operand, number, shape, turned, group))
+            own.prologues.append(ProloguePart(operand, number, shape, turned, group))
             own.product = product
             self._unite(own, chosen, members, before)
 
     def _list(self) -> None:
-        """Makes one unit of those that compute the same and do not wait for each other."""
+        """Fuses horizontally: makes one unit of those that compute the same and do not depend on
+        each other."""
         same: dict[Any, list[_Unit]] = {}
         for unit in self.units:
             if unit.group is not None and unit.product is None:
@@ -320,8 +325,8 @@ class Grouping:
                 before = [u for m in members for u in self._before(m) if u not in chosen]
                 self._unite(first, chosen, members, before)
 
-    def _is_settled(self, m: int, members: Sequence[int], placed: int) -> bool:
-        """Whether an item's result has to be in memory for sure, when so many items are placed."""
+    def _must_be_stored(self, m: int, members: Sequence[int], n_placed: int) -> bool:
+        """True if an item's result has to be in memory for sure, when so many items have units."""
         (number,) = self.items[m].results
         if number in self.kept or number in self.alone:
             return True
@@ -329,14 +334,14 @@ class Grouping:
         while self._is_view(base) and (base := self.makers.get(self.items[base].reads[0], -1)) >= 0:
             if not self.alone.isdisjoint(self.items[base].results):
                 return True
-        return any(r < placed and r not in members for r in self.readers.get(number, ()))
+        return any(r < n_placed and r not in members for r in self.readers.get(number, ()))
 
     def _read(self, shown: Sequence[int], members: Sequence[int]) -> set[int]:
-        """What has to be in memory for others to read some of the results of members."""
+        """The values that have to be in memory, so that others can read the results of members."""
         found = set()
         for m in self._shown(shown, members):
             (number,) = self.items[m].results
-            while (d := self.items[m].definition) is not None and d.kind == "view":
+            while (d := self.items[m].definition) is not None and d.kind == Kind.VIEW:
                 (number,) = d.reads
                 if number not in self.makers or self.makers[number] not in members:
                     break
@@ -346,7 +351,7 @@ class Grouping:
         return found
 
     def _shown(self, some: Sequence[int], members: Sequence[int]) -> list[int]:
-        """Of some items, those whose results are read outside of members."""
+        """The items whose results are read outside of members."""
         inside = set(members)
         return [
             m for m in some
@@ -360,7 +365,7 @@ class Grouping:
         """The views among a unit's items that others read, and those that they are views of."""
         found: set[int] = set()
         for m in self._shown(unit.members, unit.members):
-            while (d := self.items[m].definition) is not None and d.kind == "view":
+            while (d := self.items[m].definition) is not None and d.kind == Kind.VIEW:
                 found.add(m)
                 (number,) = d.reads
                 if self.makers.get(number) not in unit.members:
@@ -369,15 +374,15 @@ class Grouping:
         return sorted(found)
 
     def _rows(self, definitions: Sequence[Definition], known: Sequence[int] = ()) -> list[int]:
-        """So many rows their space may have."""
+        """The numbers of rows that their space may have."""
         wanted = {n for n in known if n > 1}
         for d in definitions:
-            if d.kind in ("reduce", "scan"):
+            if d.kind in (Kind.REDUCE, Kind.SCAN):
                 x = d.operands[0]
                 assert type(x) is Value
-                wanted.add(math.prod(self.forms[x.number].shape) // d.what[1])
-            elif d.kind == "column":
-                wanted.add(d.what[1])
+                wanted.add(math.prod(self.forms[x.number].shape) // d.params[1])
+            elif d.kind == Kind.COLUMN:
+                wanted.add(d.params[1])
         if len(wanted) > 1:
             return []
         return sorted(wanted) or [1]
@@ -397,5 +402,5 @@ class Grouping:
         return found
 
     def read_of(self, unit: _Unit) -> set[int]:
-        """What others read of a unit's results."""
+        """The results of a unit that others read."""
         return self._read(unit.members, unit.members)

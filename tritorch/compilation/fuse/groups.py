@@ -8,22 +8,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tritorch.compilation.follow.tape import Form, Value
 from tritorch.compilation.fuse import spaces
-from tritorch.compilation.fuse.definitions import Definition, is_of_blocks
+from tritorch.compilation.fuse.definitions import Definition, Kind, is_of_blocks
 
 WIDEST = 1 << 14  # columns of a row that a program holds
 LONG = 4  # times so many columns are gone through by one program, however few rows there are
 MANY = 64  # rows whose programs keep a GPU busy, however many columns each goes through
 MOST_INPUTS = 24
 MOST_OUTPUTS = 64
-_HOLDING = ("reduce", "scan", "column")
-_SUMS = ("column", "total")  # known when the kernel is done
-_SPREAD = ("map", "cast", "iota", "fill")
-_IN_PLACE = ("map", "cast", "store", "drop")
-_STRAIGHT = ("map", "cast", "store", "fill")
+_HOLDING = (Kind.REDUCE, Kind.SCAN, Kind.COLUMN)
+_SUMS = (Kind.COLUMN, Kind.TOTAL)  # known when the kernel is done
+_SPREAD = (Kind.MAP, Kind.CAST, Kind.IOTA, Kind.FILL)
+_IN_PLACE = (Kind.MAP, Kind.CAST, Kind.STORE, Kind.DROP)
+_STRAIGHT = (Kind.MAP, Kind.CAST, Kind.STORE, Kind.FILL)
 
 
 class Group:
-    """Definitions in one space, and where each value of them lies in it."""
+    """Definitions in one space, and the positions of each value of them in it."""
 
     def __init__(
         self, definitions: Sequence[Definition], rows: int, forms: Sequence[Form],
@@ -38,17 +38,17 @@ class Group:
 
     @property
     def holds(self) -> bool:
-        """Whether a program holds rows as a whole."""
+        """True if a program holds rows as a whole."""
         return self.rows > 1 or any(d.kind in _HOLDING for d in self.definitions)
 
     @property
     def has_totals(self) -> bool:
-        """Whether elements are reduced to one number in two kernels."""
-        return any(d.kind == "total" for d in self.definitions)
+        """True if elements are reduced to one number in two kernels."""
+        return any(d.kind == Kind.TOTAL for d in self.definitions)
 
     @property
     def loops(self) -> bool:
-        """Whether a program goes through a row in parts."""
+        """True if a program goes through a row in parts."""
         return self.holds and self.columns > WIDEST
 
     @functools.cached_property
@@ -58,22 +58,22 @@ class Group:
         return list(dict.fromkeys(self.roots.get(n, n) for n in given))
 
     @property
-    def is_placed(self) -> bool:
-        """Whether an array says on which device it is computed."""
+    def has_device(self) -> bool:
+        """True if an array says on which device it is computed."""
         return any(self.forms[n].kind is not int for n in self.inputs)
 
     def outputs(self, read: Iterable[int]) -> list[int]:
-        """Of its values, those that others read."""
+        """The values that others read."""
         wanted = set(read)
         return [d.result for d in self.definitions if d.result in wanted]
 
     def fits(self, read: Iterable[int]) -> bool:
-        """Whether a kernel can compute it; read: values that it must leave in memory."""
+        """True if a kernel can compute it; read: values that it must store."""
         stored = [self.made[n] for n in self.outputs(read)]
         if len(self.inputs) > MOST_INPUTS or len(stored) > MOST_OUTPUTS:
             return False
-        maps = [d for d in self.definitions if d.kind == "map"]
-        if self.holds and any(is_of_blocks(d.what[0]) for d in maps):
+        maps = [d for d in self.definitions if d.kind == Kind.MAP]
+        if self.holds and any(is_of_blocks(d.params[0]) for d in maps):
             return False
         if not self._writes_what_it_reads_in_place():
             return False
@@ -82,10 +82,11 @@ class Group:
     @property
     def targets(self) -> dict[int, int]:
         """The arrays that it writes, by the results of its stores."""
-        return {d.result: d.what for d in self.definitions if d.kind == "store"}
+        return {d.result: d.params for d in self.definitions if d.kind == Kind.STORE}
 
     def _writes_what_it_reads_in_place(self) -> bool:
-        """Whether each element of an array that it writes is read by who writes it alone."""
+        """True if each element of an array that it writes is read only by the definition that
+        writes it."""
         targets = self.targets
         if self.holds and targets:
             return False
@@ -100,7 +101,7 @@ class Group:
         return True
 
     def unfit(self, read: Iterable[int]) -> list[int]:
-        """Of the values that it must leave in memory, those that do not have its columns."""
+        """The values that it must store and that do not have its columns."""
         reduced = [self._wide(self.forms[d.operands[0].number].shape) for d in self._holding]
         stored = {n: self._wide(self.made[n].shape) for n in self.outputs(read)
                   if self.made[n].kind not in _SUMS}  # fmt: skip
@@ -115,12 +116,12 @@ class Group:
         return [d for d in self.definitions if d.kind in _HOLDING or d.kind in _SUMS]
 
     def _lies(self, d: Definition) -> bool:
-        if d.kind != "column" and spaces.columns(d.shape, self.rows) is None:
+        if d.kind != Kind.COLUMN and spaces.columns(d.shape, self.rows) is None:
             return d.kind in _SPREAD  # for each that reads it, in that one's shape
         return all(self._reaches(d, i) for i, x in enumerate(d.operands) if type(x) is Value)
 
     def _reaches(self, d: Definition, i: int) -> bool:
-        """Whether a definition finds the elements of an operand."""
+        """True if a definition finds the elements of an operand."""
         number, rows = d.operands[i].number, self.rows
         form, inside = self.forms[number], self.made.get(number)
         if form.kind is int:
@@ -131,17 +132,17 @@ class Group:
             return False
         at = spaces.split(form.shape, rows)
         if d.kind in _HOLDING or d.kind in _SUMS:
-            count = rows if d.kind == "column" else math.prod(form.shape) // d.what[1]
+            count = rows if d.kind == Kind.COLUMN else math.prod(form.shape) // d.params[1]
             return spaces.columns(form.shape, rows) is not None and count == rows
-        if d.kind in ("cat", "embed"):
-            dim = d.what if d.kind == "cat" else d.what[0]
+        if d.kind in (Kind.CAT, Kind.EMBED):
+            dim = d.params if d.kind == Kind.CAT else d.params[0]
             return at is not None and at == spaces.split(d.shape, rows) and dim >= at
-        if d.kind == "rows":
+        if d.kind == Kind.ROWS:
             return inside is None if i == 0 else at is not None and self._tables(d)
-        if d.kind == "pick":
+        if d.kind == Kind.PICK:
             return rows > 1 and at is not None and (i == 0 or spaces.columns(form.shape, rows) == 1)
-        if d.kind == "view":
-            offset, strides = d.what
+        if d.kind == Kind.VIEW:
+            offset, strides = d.params
             return inside is not None and (
                 spaces.seen(form.shape, d.shape, strides, offset, rows) is not None
             )
@@ -150,20 +151,20 @@ class Group:
     @functools.cached_property
     def _fixed(self) -> set[int]:
         """The values whose elements are known where a row has them, and nowhere else: scans, and
-        what is computed of those."""
+        values computed from those."""
         found: set[int] = set()
         for d in self.definitions:
-            if d.kind == "scan" or (d.kind != "reduce" and not found.isdisjoint(d.reads)):
+            if d.kind == Kind.SCAN or (d.kind != Kind.REDUCE and not found.isdisjoint(d.reads)):
                 found.add(d.result)
         return found
 
     def _reads_in_place(self, d: Definition, shape: tuple[int, ...]) -> bool:
-        """Whether each element of a definition is computed of that of an operand in its own place,
-        or of whole rows."""
+        """True if each element of a definition is computed from the operand's element in its own
+        position, or from whole rows."""
         if d.kind in _IN_PLACE:
             along = spaces.own(shape, d.shape, self.rows)
-        elif d.kind == "view":
-            offset, strides = d.what
+        elif d.kind == Kind.VIEW:
+            offset, strides = d.params
             along = spaces.seen(shape, d.shape, strides, offset, self.rows)
         else:
             return d.kind in _HOLDING
@@ -171,7 +172,7 @@ class Group:
         return along is not None and along.is_same and along.size == columns
 
     def _spreads(self, number: int, shape: tuple[int, ...]) -> bool:
-        """Whether a value is found for the places of a shape that it broadcasts to."""
+        """True if a value is found for the positions of a shape that it broadcasts to."""
         form, inside = self.forms[number], self.made.get(number)
         if form.kind is int:
             return True
@@ -182,13 +183,13 @@ class Group:
         return inside.kind in _SPREAD and all(self._spreads(n, shape) for n in inside.reads)
 
     def _tables(self, d: Definition) -> bool:
-        """Whether rows of a table are whole in the columns."""
+        """True if rows of a table are whole in the columns."""
         found = spaces.columns(d.shape, self.rows)
         return found is not None and found % d.shape[-1] == 0
 
     def _ends(self, stored: Sequence[Definition]) -> bool:
-        """Whether all that is reduced has the columns of the group, and all that is stored those
-        or one."""
+        """True if all operands of reductions have the columns of the group, and all stored values
+        those or one."""
         reduced = {self._wide(self.forms[d.operands[0].number].shape) for d in self._holding}
         wide = {self._wide(d.shape) for d in stored if d.kind not in _SUMS} - {1} | reduced
         self.columns = max(wide, default=1)
@@ -197,6 +198,6 @@ class Group:
         if self.holds and self.has_totals:
             return False
         return not self.loops or (
-            all(d.kind not in ("column", "scan") for d in self.definitions)
+            all(d.kind not in (Kind.COLUMN, Kind.SCAN) for d in self.definitions)
             and (self.columns <= LONG * WIDEST or self.rows >= MANY)
         )

@@ -1,15 +1,15 @@
-"""What was found for stretches, on disk: a later process need not look for it again.
+"""Kernels found for blocks, on disk: a later process need not look for them again.
 
 # Note [Kept]
-Where compiled kernels are kept (Note [The kernel cache]), a file of JSON beside them says of a
-stretch which calls are made as they are, and of each written kernel by which fields it is made
-again (`Launched.plain`).  Its name has all that this hangs on: the calls, with constants to the bit
-and what all arrays look like; options; the devices' targets; the text of the package's files.  The
-user's lines are no part of it.  So only an equal stretch finds it, on an equal device, of these
-very sources.
+Where compiled kernels are kept (Note [The kernel cache]), a file of JSON next to them says of a
+block which calls are made as they are, and of each written kernel by which fields it is made again
+(`Launched.plain`).  Its name has all that this depends on: the calls, with constants to the bit and
+the forms of all arrays; options; the devices' targets; the text of the package's files.  The user's
+lines are no part of it.  So only an equal block finds it, on an equal device, of these very
+sources.
 
-A file's checksum covers its name, too, so what is damaged, cut off or was put there under another
-name counts as absent, as does whatever cannot be read to the end.  What a file says is data; the
+A file's checksum covers its name, too, so a file that is damaged, cut off or was put there under
+another name counts as absent, as does one that cannot be read to the end.  A file holds data; the
 sources of kernels in it are run only if they are nothing but kernels (`triton/written.py`).
 """
 
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import tritorch
 from tritorch import _C
 from tritorch.compilation.follow.tape import Form
-from tritorch.compilation.fuse.endings import Ended
+from tritorch.compilation.fuse.epilogues import FusedProduct
 from tritorch.compilation.fuse.kernels import AddUp, Fused, Launched
 from tritorch.compilation.fuse.lists import FusedList
 from tritorch.compilation.plan.coding import (
@@ -42,11 +42,11 @@ from tritorch.compilation.plan.coding import (
 from tritorch.compilation.plan.lowering import Lowered, lowered
 from tritorch.triton import cache, kernel, keys
 
-FEWEST = 8  # calls of a stretch that is worth a file
-# What decides about kernels that are written, beside those of kernels/: a test says so.
+FEWEST = 8  # calls of a block that is worth a file
+# The packages that decide about written kernels, in addition to kernels/: a test says so.
 PACKAGES = ("arrays", "autograd", "compilation", "core", "gpu", "host", "ops", "schema", "triton")
 _CLASSES: dict[str, type[Launched]] = {
-    kind.__name__: kind for kind in (Fused, FusedList, Ended, AddUp)
+    kind.__name__: kind for kind in (Fused, FusedList, FusedProduct, AddUp)
 }
 _FAILURES = (
     PackageError, AssertionError, AttributeError, LookupError, SyntaxError, TypeError, ValueError,
@@ -59,12 +59,12 @@ class Found(NamedTuple):
     """A call in the place of others."""
 
     call: Lowered
-    own: int | None  # which of the stretch's own calls it is
+    own: int | None  # which of the block's own calls it is
     computed_by: int | None  # whose function it has
 
 
 class Known(NamedTuple):
-    """What was found for a stretch, in the numbers that it had."""
+    """The kernels that were found for a block, in the numbers that it had."""
 
     numbers: tuple[int, ...]  # of its values, in the order in which they come
     first: int  # of the values that were added
@@ -80,7 +80,7 @@ Stamp = tuple[str, int, int, int]  # a file, its size, and when it was changed
 
 
 def _stamps() -> list[Stamp]:
-    """Of all files that decide."""
+    """The stamps of all files that decide."""
     package, found = os.path.dirname(tritorch.__file__), []
     for name in PACKAGES:
         for folder, _, files in os.walk(os.path.join(package, name)):
@@ -108,7 +108,7 @@ def sources() -> str | None:
 
 
 def file_of(key: Any, count: int) -> File | None:
-    """Where what is found for a stretch of so many calls is kept; None if it is not."""
+    """The file of a block of so many calls; None if it has none."""
     if count < FEWEST or not kernel.is_kept() or sources() is None:
         return None
     targets = [keys.capability(device) for device in range(_C.device_count())]
@@ -120,11 +120,11 @@ def file_of(key: Any, count: int) -> File | None:
 
 
 class File:
-    """What was found for a stretch, on disk.  Its values have numbers in the order in which they
+    """The kernels found for a block, on disk.  Its values have numbers in the order in which they
     come."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, path: str) -> None:
+        self.path = path
 
     def write(self, found: Known, calls: Sequence[Lowered]) -> None:
         """Keeps it, if another process can make it again."""
@@ -139,13 +139,14 @@ class File:
         except _FAILURES:
             return
         if _stamps() == _first_stamps():
-            cache.keep(self.place, json.dumps(data, separators=(",", ":")).encode())
+            cache.keep(self.path, json.dumps(data, separators=(",", ":")).encode())
 
     def read(
         self, calls: Sequence[Lowered], forms: Sequence[Form], numbers: Mapping[int, int]
     ) -> Known | None:
-        """What was kept for calls.  forms: of their values; numbers: which come in which place."""
-        data = cache.kept(self.place)
+        """The kernels that were kept for calls. forms: of their values; numbers: the index of each
+        value."""
+        data = cache.kept(self.path)
         if data is None:
             return None
         try:
@@ -158,7 +159,7 @@ class File:
 
 
 def _row(found: Found, calls: Sequence[Lowered], new: Mapping[int, int]) -> list[Any]:
-    """A call: one of the stretch's own, one of those on other values, a kernel, or a record's."""
+    """A call: one of the block's own, one of those on other values, a kernel, or a record's."""
     if found.own is not None:
         return ["own", found.own]
     call, function = found.call.renumbered(new), found.call.function
@@ -223,7 +224,7 @@ class _Reading:
         made = _CLASSES[kind].of(self.reader(state))
         made.inputs, made.results = self._values(made.inputs), self._values(made.results)
         if ended is not None:
-            assert isinstance(made, Ended)
+            assert isinstance(made, FusedProduct)
             made.call = self.calls[self._call(ended)]
         return Found(made.as_call(), None, None)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from tritorch import _C
-from tritorch.compilation.follow.tape import Form, Note, Value
-from tritorch.compilation.fuse.definitions import Definition
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
+from tritorch.compilation.fuse.definitions import Definition, Kind
 from tritorch.compilation.fuse.groups import Group
 from tritorch.compilation.fuse.looping import Looped
 from tritorch.compilation.fuse.orders import in_order_of_memory
@@ -28,8 +28,8 @@ PROGRAMS_OF_ALL = 1024  # that reduce all elements, at most
 
 
 def is_long(group: Group) -> bool:
-    """Whether a thread computes few elements: of long functions."""
-    return any(d.kind == "map" and d.what[0] in LONG for d in group.definitions)
+    """True if a thread computes few elements: of long functions."""
+    return any(d.kind == Kind.MAP and d.params[0] in LONG for d in group.definitions)
 
 
 def argument(given: Any, as_bits: bool) -> int:
@@ -55,7 +55,7 @@ def tile(group: Group) -> dict[str, int]:
 
 
 class FusedOp:
-    """What stands for a record where a kernel was written."""
+    """The stand-in for a record where a kernel was written."""
 
     is_view = False
     kind = "fused"
@@ -67,7 +67,7 @@ class FusedOp:
 class Launched:
     """A kernel that was written, as a function of arrays and numbers.
 
-    What it is called with and how is plain data, by which it can be made again: Note [Kept]."""
+    Its arguments are plain data, by which it can be made again: Note [Kept]."""
 
     plain: ClassVar[tuple[str, ...]] = ()  # the fields that say all
     name: str
@@ -93,17 +93,17 @@ class Launched:
         return made
 
     def load(self) -> None:
-        """Finds what is launched."""
+        """Finds the function that is launched."""
         self.launch = written_kernel(self.source)
 
     def bytes(self) -> int:
-        """What it reads and writes, once each."""
+        """The bytes that it reads and writes, once each."""
         return self.moved
 
     def as_call(self) -> Lowered:
         """The call of it."""
         given, several = tuple(map(Value, self.inputs)), len(self.results) > 1
-        note = Note("fused", FusedOp(self.name), given, (), self.results, several)
+        note = Note(NoteForm.KERNEL, FusedOp(self.name), given, (), self.results, several)
         return Lowered(self, given, self.results, note, False)
 
     def __call__(self, *given: Any) -> Any:
@@ -120,7 +120,7 @@ class Fused(Launched):
              "_second")  # fmt: skip
 
     def __init__(self, group: Group, read: set[int], exact: bool, forms: list[Form]) -> None:
-        """forms: of all values; what programs leave of sums of columns is added."""
+        """forms: of all values; those of parts of column sums are added."""
         source = Looped if group.loops else Source
         outputs = group.outputs(read)
         ordered = in_order_of_memory(group, outputs)
@@ -130,14 +130,14 @@ class Fused(Launched):
         targets = group.targets
         written = dict.fromkeys(targets[n] for n in kernel.outputs if n in targets)
         self.inputs = (*kernel.arrays, *written, *numbers)
-        self.is_placed = len(self.inputs) > len(numbers)  # an array says on which device it is
+        self.has_device = len(self.inputs) > len(numbers)  # an array says on which device it is
         options: dict[str, Any] = tile(group)
         if exact:
             options["enable_fp_fusion"] = False
         self._options = tuple(options.items())
-        places = {number: i for i, number in enumerate(self.inputs)}
+        indices = {number: i for i, number in enumerate(self.inputs)}
         self._n_arrays, self._marks = len(kernel.arrays), kernel.marks
-        self._numbers = tuple((places[n.value], n.as_bits) for n in kernel.numbers)
+        self._numbers = tuple((indices[n.value], n.as_bits) for n in kernel.numbers)
         self._grid = (_blocks(group, options, kernel),)
         self._second: tuple[Any, ...] | None = None
         self.left: Left | None = None
@@ -151,7 +151,7 @@ class Fused(Launched):
             made += self.left.parts
             self.results += self.left.parts
         self._made = tuple(_layout(forms[n]) for n in made)
-        self._written = tuple(places.get(targets.get(n, -1)) for n in made)
+        self._written = tuple(indices.get(targets.get(n, -1)) for n in made)
         self.elements = sum(math.prod(d.shape) for d in group.definitions)
         self.moved = _moved((*kernel.read, *self.results), group, forms)
         self.load()
@@ -163,7 +163,7 @@ class Fused(Launched):
 
     @property
     def launches(self) -> int:  # type: ignore[override]
-        """How many kernels it launches."""
+        """The number of kernels that it launches."""
         return 1 if self.totals is None else 2
 
     def __call__(self, *given: Any) -> Any:
@@ -195,7 +195,7 @@ def _layout(form: Form) -> Layout:
 
 
 def _blocks(group: Group, options: Mapping[str, Any], kernel: Written) -> int:
-    """How many programs compute a group."""
+    """The number of programs that compute a group."""
     if not group.holds:
         blocks = -(-group.columns // options["BLOCK"])
         return min(blocks, PROGRAMS_OF_ALL) if kernel.sums else blocks
@@ -209,17 +209,17 @@ def _moved(numbers: Sequence[int], group: Group, forms: Sequence[Form]) -> int:
     total = 0
     for number in numbers:
         form = forms[number]
-        place = group.roots.get(number, number), math.prod(form.shape)
-        if place in seen:
+        key = group.roots.get(number, number), math.prod(form.shape)
+        if key in seen:
             continue
-        seen.add(place)
+        seen.add(key)
         size = math.prod(n for n, s in zip(form.shape, form.strides) if s or n == 1)
         total += size * form.dtype.itemsize
     return total
 
 
 def _second(group: Group, totals: Sequence[int], programs: int) -> tuple[Any, ...]:
-    """What the second kernel of reductions to one number is made of."""
+    """The fields of the second kernel of reductions to one number."""
     forms = [group.forms[number] for number in totals]
     kept = tuple(((programs,), held(form.dtype)) for form in forms)
     source = _total([group.made[n] for n in totals], programs)
@@ -227,7 +227,7 @@ def _second(group: Group, totals: Sequence[int], programs: int) -> tuple[Any, ..
 
 
 class _Totals:
-    """The second kernel of reductions to one number, of what each program has left."""
+    """The second kernel of reductions to one number, from the parts that programs have left."""
 
     def __init__(
         self, source: str, programs: int, made: Sequence[Layout], kept: Sequence[Any]
@@ -237,7 +237,7 @@ class _Totals:
         self.options = {"WIDTH": max(4, 1 << (programs - 1).bit_length()), "num_warps": 4}
 
     def parts(self, device: int) -> list[Any]:
-        """Where programs leave what they have."""
+        """The arrays in which programs leave their parts."""
         return [_C.empty(shape, kind, device) for shape, kind in self.kept]
 
     def __call__(self, parts: Sequence[Any], device: int) -> list[Any]:
@@ -249,7 +249,7 @@ class _Totals:
 def _total(definitions: Sequence[Definition], programs: int) -> str:
     lines, used = [], set()
     for i, d in enumerate(definitions):
-        how, count = d.what
+        how, count = d.params
         used.add(f"row_{how}")
         more = f", {count}" if how == "mean" else "" if how == "sum" else f", {identity(d)}"
         lines.append(f"part_{i} = tl.load(sum{i}_ptr + col, mask=mask, other=0)")
@@ -267,7 +267,7 @@ def _total(definitions: Sequence[Definition], programs: int) -> str:
 
 
 class Left(NamedTuple):
-    """What programs have left of sums of columns, for a second kernel to add up."""
+    """The parts of sums of columns that programs have left, for a second kernel to add up."""
 
     parts: tuple[int, ...]  # values
     sums: tuple[int, ...]
@@ -279,7 +279,7 @@ class Left(NamedTuple):
 def left_of(
     sums: Sequence[int], programs: int, columns: int, forms: list[Form], is_most: bool = False
 ) -> Left:
-    """What programs leave of sums; their forms are added."""
+    """The parts that programs leave of sums; their forms are added."""
     first = len(forms)
     for number in sums:
         kind = held(forms[number].dtype)
@@ -288,8 +288,8 @@ def left_of(
 
 
 class AddUp(Launched):
-    """The second kernel of sums of columns: it adds up what programs of several kernels have left,
-    each in their order."""
+    """The second kernel of sums of columns: it adds up the parts that programs of several kernels
+    have left, each in their order."""
 
     plain = (*FIELDS, "_grid", "_made", "_counted")
     name = "fused_add_up"
@@ -318,7 +318,7 @@ MOST_PARAMETERS = 120  # of a kernel that adds up
 
 
 def portions(left: Sequence[Left]) -> list[list[Left]]:
-    """What programs have left, as much at a time as one kernel has parameters for."""
+    """The parts that programs have left, as much at a time as one kernel has parameters for."""
     found: list[list[Left]] = []
     free = 0
     for each in left:
@@ -332,8 +332,8 @@ def portions(left: Sequence[Left]) -> list[list[Left]]:
 
 
 def _add_up(left: Sequence[Left], kinds: Sequence[Any]) -> tuple[str, int]:
-    """The source, and how many programs it is for.  Sums of a size have one text, for the arrays
-    of which a program takes its own."""
+    """The source, and the number of its programs.  Sums of a size have one text, for the arrays of
+    which a program takes its own."""
     alike: dict[Any, list[tuple[int, str]]] = {}
     counts: list[str] = []
     at = 0
@@ -378,11 +378,11 @@ def _own(sums: Sequence[tuple[int, str]], which: str) -> list[str]:
     lines = [f"parts, out, programs = sum{i}_ptr, y{i}_ptr, {programs}"]
     if others:
         lines.append(f"own = {which}")
-    for place, (i, programs) in enumerate(others, 1):
-        lines.append(f"parts = tl.where(own == {place}, sum{i}_ptr, parts)")
-        lines.append(f"out = tl.where(own == {place}, y{i}_ptr, out)")
+    for position, (i, programs) in enumerate(others, 1):
+        lines.append(f"parts = tl.where(own == {position}, sum{i}_ptr, parts)")
+        lines.append(f"out = tl.where(own == {position}, y{i}_ptr, out)")
         if not programs.isdecimal():
-            lines.append(f"programs = tl.where(own == {place}, {programs}, programs)")
+            lines.append(f"programs = tl.where(own == {position}, {programs}, programs)")
     return lines
 
 

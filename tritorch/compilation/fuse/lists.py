@@ -1,4 +1,5 @@
-"""Groups that compute the same of arrays of other sizes: one kernel, and one launch.
+"""Horizontal fusion: groups that compute the same of arrays of other sizes, as one kernel and one
+launch.
 
 As eager's functions of lists do (`kernels/foreach.py`), it finds the arrays by a table of their
 addresses: a program computes a chunk of one row of the table, which is one group's arrays.
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch.compilation.follow.tape import Form, Value
-from tritorch.compilation.fuse.definitions import is_dense_row_major
+from tritorch.compilation.fuse.definitions import Kind, is_dense_row_major
 from tritorch.compilation.fuse.groups import Group
 from tritorch.compilation.fuse.kernels import FIELDS, Launched, Layout, argument, is_long
 from tritorch.compilation.fuse.orders import in_order_of_memory
@@ -21,19 +22,19 @@ from tritorch.compilation.fuse.writing import Source
 from tritorch.gpu.lists.multi_tensor import table
 
 FEW = 4  # groups from which a table pays
-_KINDS = ("map", "cast", "store", "fill")
+_KINDS = (Kind.MAP, Kind.CAST, Kind.STORE, Kind.FILL)
 
 
 class Program(NamedTuple):
-    """What a group computes, whatever its size, and the arrays that it reads."""
+    """The computation of a group, whatever its size, and the arrays that it reads."""
 
     key: tuple[Any, ...]
     arrays: tuple[int, ...]
 
 
 def program_of(group: Group, outputs: Sequence[int]) -> Program | None:
-    """What a group computes of each element of arrays of one shape, and of arrays of one element;
-    None if it does anything else."""
+    """The computation of a group on each element of arrays of one shape, and of arrays of one
+    element; None if it does anything else."""
     if group.holds or not outputs or any(d.kind not in _KINDS for d in group.definitions):
         return None
     group = in_order_of_memory(group, outputs)
@@ -41,7 +42,7 @@ def program_of(group: Group, outputs: Sequence[int]) -> Program | None:
     if not all(_is_whole(forms[n], shape) for n in outputs):
         return None
     arrays: dict[int, None] = {}
-    places = {d.result: i for i, d in enumerate(group.definitions)}
+    indices = {d.result: i for i, d in enumerate(group.definitions)}
     lines = []
     for d in group.definitions:
         operands: list[Any] = []
@@ -52,8 +53,8 @@ def program_of(group: Group, outputs: Sequence[int]) -> Program | None:
             form, whole = forms[x.number], forms[x.number].shape == shape
             if not whole and math.prod(form.shape) > 1:
                 return None
-            if x.number in places:
-                operands.append((places[x.number], whole))
+            if x.number in indices:
+                operands.append((indices[x.number], whole))
                 continue
             if whole and not is_dense_row_major(form):
                 return None
@@ -62,8 +63,8 @@ def program_of(group: Group, outputs: Sequence[int]) -> Program | None:
             operands.append(("array", which, form.dtype, whole))
         if d.shape != shape and math.prod(d.shape) > 1:
             return None
-        what = d.what if d.kind == "map" else repr(d.what) if d.kind == "fill" else None
-        lines.append((d.kind, d.name, what, d.dtype, d.shape == shape, d.result in outputs,
+        params = d.params if d.kind == Kind.MAP else repr(d.params) if d.kind == Kind.FILL else None
+        lines.append((d.kind, d.name, params, d.dtype, d.shape == shape, d.result in outputs,
                       *operands))  # fmt: skip
     return Program(tuple(lines), tuple(arrays)) if arrays else None
 
@@ -79,7 +80,7 @@ class Listed(Source):
 
     def __init__(self, group: Group, exact: bool, masked: bool) -> None:
         super().__init__(group, exact)
-        self.place = self.place._replace(col_mask="mask" if masked else "")
+        self.position = self.position._replace(col_mask="mask" if masked else "")
 
 
 def _written(group: Group, outputs: Sequence[int], exact: bool) -> Written:
@@ -87,7 +88,8 @@ def _written(group: Group, outputs: Sequence[int], exact: bool) -> Written:
     whole, rest = (Listed(group, exact, masked) for masked in (False, True))
     for block in (whole, rest):
         for number in outputs:
-            block.computed(group.made[number], block.place)  # all is read before it is overwritten
+            # All is read before it is overwritten.
+            block.computed(group.made[number], block.position)
         for i, number in enumerate(outputs):
             block.stored(group.made[number], f"y{i}_ptr")
         block.function("chunk_of", "optim")
@@ -119,14 +121,14 @@ class FusedList(Launched):
     def __init__(self, groups: Sequence[Group], read: set[int], exact: bool) -> None:
         outputs = [group.outputs(read) for group in groups]
         ordered = [in_order_of_memory(*each) for each in zip(groups, outputs)]
-        # Places in an array of one element are not told from those of an array of several.
+        # Positions in an array of one element are not told from those of an array of several.
         first = max(range(len(groups)), key=lambda i: ordered[i].columns > 1)
         kernel = _written(ordered[first], outputs[first], exact)
         self.name, self.source = kernel.name, kernel.source
         programs = [program_of(*each) for each in zip(groups, outputs)]
         arrays = [program.arrays for program in programs if program is not None]
         order = [arrays[first].index(number) for number in kernel.arrays]
-        read_by = [[known[place] for place in order] for known in arrays]
+        read_by = [[known[position] for position in order] for known in arrays]
         rows = [*zip(groups, outputs, read_by)]
         given = [
             number for group, numbers, own in rows
@@ -163,7 +165,7 @@ class FusedList(Launched):
 
 
 class _Row(NamedTuple):
-    """A group's part of a table: what it makes or writes, then what it reads."""
+    """A group's part of a table: the arrays that it makes or writes, then those that it reads."""
 
     read: int  # arrays
     given: int  # of those, and of arrays that it writes

@@ -1,4 +1,4 @@
-"""In which order a kernel without rows goes through its elements: that in which its arrays lie.
+"""The order in which a kernel without rows goes through its elements: that in which its arrays lie.
 
 Images with their channels last lie otherwise than their shape says.  Counted by shape, neighbours
 in a program would be far from each other in memory.
@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tritorch.compilation.follow.tape import Form
-from tritorch.compilation.fuse.definitions import Definition
+from tritorch.compilation.fuse.definitions import Definition, Kind
 from tritorch.compilation.fuse.groups import Group
 
 # Of elements that are found wherever they are counted.
-_ANYWHERE = ("map", "cast", "view", "total", "store", "fill")
+_ANYWHERE = (Kind.MAP, Kind.CAST, Kind.VIEW, Kind.TOTAL, Kind.STORE, Kind.FILL)
 Order = tuple[int, ...]
 
 
@@ -32,7 +32,7 @@ def in_order_of_memory(group: Group, stored: Sequence[int]) -> Group:
     )
     if not orders:
         return group
-    (order, _), *_ = orders.most_common(1)  # of those that are as many, that of what is stored
+    (order, _), *_ = orders.most_common(1)  # of those that are as many, that of stored values
     if order == tuple(sorted(order)):
         return group
     order = (*(dim for dim in range(rank) if dim not in order), *order)
@@ -52,8 +52,8 @@ def in_order(group: Group, inside: Sequence[int], order: Order) -> Group:
 
 
 def not_behind_views(group: Group, stored: Sequence[int]) -> list[int]:
-    """The arrays whose elements are asked for in the places of what is stored; none if one of them
-    is asked for through a view too."""
+    """The arrays whose elements are asked for in the positions of stored values; none if one of
+    them is asked for through a view too."""
     asked: dict[tuple[int, bool], None] = {}  # (value, whether behind a view)
     waiting = [(n, False) for n in stored]
     while waiting:
@@ -63,18 +63,18 @@ def not_behind_views(group: Group, stored: Sequence[int]) -> list[int]:
         asked[number, behind] = None
         d = group.made.get(number)
         if d is not None:
-            waiting += [(n, behind or d.kind == "view") for n in d.reads]
+            waiting += [(n, behind or d.kind == Kind.VIEW) for n in d.reads]
     if any((n, True) in asked for n, behind in asked if not behind):
         return []
     return [n for n, behind in asked if not behind]
 
 
 def _in_order(d: Definition, order: Order) -> Definition:
-    what = d.what
-    if d.kind == "view":
-        offset, strides = d.what
-        what = offset, _moved(strides, 0, order)
-    return d._replace(shape=_moved(d.shape, 1, order), what=what)
+    params = d.params
+    if d.kind == Kind.VIEW:
+        offset, strides = d.params
+        params = offset, _moved(strides, 0, order)
+    return d._replace(shape=_moved(d.shape, 1, order), params=params)
 
 
 def _order(form: Form, count: int, rank: int) -> Order:

@@ -1,4 +1,4 @@
-"""A fused record's call as calls of smaller ones, for kernels that are written."""
+"""A fused record's call as calls of smaller ones, for written kernels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
-from tritorch.compilation.follow.tape import Form, Note, Tape, Value
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Tape, Value
 from tritorch.compilation.plan import meta_execution
-from tritorch.compilation.plan.meta_execution import describing
+from tritorch.compilation.plan.meta_execution import on_meta
 from tritorch.core import scopes
 from tritorch.core.device import PretendedDevice, device
 from tritorch.core.dispatching import noting
@@ -19,11 +19,11 @@ MOST = 40  # calls
 
 
 def parts_of(note: Note, forms: list[Form], read: set[int]) -> list[Note] | None:
-    """The calls of a record's parts, with the forms of what they make at the end of `forms`; None
-    if it has none.  read: values of which somebody reads."""
+    """The calls of a record's parts, with the forms of their results at the end of `forms`; None if
+    it has none. read: values of which somebody reads."""
     op = note.op
     if (
-        note.form != "call"
+        note.form != NoteForm.CALL
         or op.parts is None
         or op.fuses
         or any(type(x) is Value for x in note.params)
@@ -35,8 +35,8 @@ def parts_of(note: Note, forms: list[Form], read: set[int]) -> list[Note] | None
         return None
     tape = Tape()
     given = {}
-    with describing():
-        where = PretendedDevice(device("cuda", 0), meta_execution._describing)
+    with on_meta():
+        where = PretendedDevice(device("cuda", 0), meta_execution._meta_mode)
         tensors: list[Any] = []
         for x in note.inputs:
             if x is None:
@@ -45,9 +45,9 @@ def parts_of(note: Note, forms: list[Form], read: set[int]) -> list[Note] | None
             form = forms[x.number]
             if form.kind is not _C.Array:
                 return None
-            twin = _C.wrap(MetaArray(form.shape, form.dtype, form.strides, where))
-            given[tape.number(twin._array)] = x.number
-            tensors.append(twin)
+            traced = _C.wrap(MetaArray(form.shape, form.dtype, form.strides, where))
+            given[tape.number(traced._array)] = x.number
+            tensors.append(traced)
         with scopes.unrecorded, noting(tape.note):
             results = op.parts(*tensors, *note.params)
     if results is NotImplemented or tape.unfit or len(tape.notes) > MOST:
@@ -65,7 +65,7 @@ def parts_of(note: Note, forms: list[Form], read: set[int]) -> list[Note] | None
         if number not in numbers:
             numbers[number] = len(forms)
             forms.append(form._replace(kind=_C.Array))
-    return [part.renumbered(numbers)._replace(place=note.place) for part in tape.notes]
+    return [part.renumbered(numbers)._replace(source_line=note.source_line) for part in tape.notes]
 
 
 def without_unread(parts: Sequence[Note], read: set[int]) -> list[Note]:

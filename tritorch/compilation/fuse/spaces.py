@@ -1,10 +1,10 @@
-"""Rows and columns: in which places of each value the places of a kernel lie.
+"""Rows and columns: the positions of each value that the positions of a kernel stand for.
 
 # Note [Spaces]
-A group's values all have so many *rows*: the first dims of their shapes come to that number, the
-others are its columns.  A kernel without reductions has one row.  The elements of a row are counted
-in row-major order, however a value lies in memory, so `reshape` changes no place.  A value with one
-column has the same element for all columns of its row.
+A group's values all have so many *rows*: the product of the first dims of their shapes is that
+number, the others are its columns.  A kernel without reductions has one row.  The elements of a row
+are counted in row-major order, however a value lies in memory, so `reshape` changes no position.  A
+value with one column has the same element for all columns of its row.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ Shape = tuple[int, ...]
 
 
 class Walk(NamedTuple):
-    """How places are counted off: offset + for each dim, its place times its stride."""
+    """A way to count positions off: offset + for each dim, its index times its stride."""
 
     offset: int
-    dims: tuple[tuple[int, int], ...]  # (size, stride), outermost first; joined where they can be
+    dims: tuple[tuple[int, int], ...]  # (size, stride), outermost first; merged where they can be
 
     @property
     def size(self) -> int:
-        """How many places there are."""
+        """The number of positions."""
         return math.prod(n for n, _ in self.dims)
 
     @property
     def is_same(self) -> bool:
-        """Whether each place is itself."""
+        """True if each position is itself."""
         return self.offset == 0 and len(self.dims) <= 1 and all(s == 1 for _, s in self.dims)
 
     @property
     def is_still(self) -> bool:
-        """Whether all places are the offset."""
+        """True if all positions are the offset."""
         return all(s == 0 for _, s in self.dims)
 
     def at(self, index: str) -> str:
-        """The text of a place, given the text of its number."""
-        terms, below = [], self.size
+        """The text of a position, given the text of its number."""
+        terms, inner = [], self.size
         for i, (n, stride) in enumerate(self.dims):
-            below //= n
+            inner //= n
             if stride == 0:
                 continue
-            text = f"{index} // {below}" if below > 1 else index
+            text = f"{index} // {inner}" if inner > 1 else index
             if i:
                 text = f"{text} % {n}"
             if stride != 1:
@@ -60,7 +60,7 @@ class Walk(NamedTuple):
 
 
 def walk(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> Walk:
-    """A walk through dims, of which neighbours are joined that lie as one."""
+    """A walk through dims, of which neighbours are merged that lie as one."""
     dims: list[tuple[int, int]] = []
     for n, s in zip(sizes, strides):
         if n == 1:
@@ -72,7 +72,7 @@ def walk(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> Walk:
     return Walk(offset, tuple(dims))
 
 
-class Cut(NamedTuple):
+class RowSplit(NamedTuple):
     """A shape's dims as rows and columns; one dim may be some of both."""
 
     pieces: tuple[tuple[int, int, int], ...]  # (dim, size, how many of its elements a step is)
@@ -89,7 +89,7 @@ class Cut(NamedTuple):
 
 
 @functools.lru_cache(4096)
-def cut(shape: Shape, rows: int) -> Cut | None:
+def row_split(shape: Shape, rows: int) -> RowSplit | None:
     """The first dims as so many rows, the others as columns; None if that many are not to be
     had."""
     pieces: list[tuple[int, int, int]] = []
@@ -107,18 +107,18 @@ def cut(shape: Shape, rows: int) -> Cut | None:
             left, at = 1, len(pieces) - 1
         else:
             return None
-    return Cut(tuple(pieces), at) if left == 1 else None
+    return RowSplit(tuple(pieces), at) if left == 1 else None
 
 
 def split(shape: Shape, rows: int) -> int | None:
-    """How many of a shape's first dims are its rows; None if that cuts a dim."""
-    found = cut(shape, rows)
+    """The number of a shape's first dims that are its rows; None if that splits a dim."""
+    found = row_split(shape, rows)
     return found.at if found is not None and len(found.pieces) == len(shape) else None
 
 
 def columns(shape: Shape, rows: int) -> int | None:
-    """How many columns a value has; None if it does not have so many rows."""
-    return None if cut(shape, rows) is None else math.prod(shape) // rows
+    """The number of a value's columns; None if it does not have so many rows."""
+    return None if row_split(shape, rows) is None else math.prod(shape) // rows
 
 
 @functools.lru_cache(4096)
@@ -134,7 +134,7 @@ def seen(
 ) -> Walk | None:  # fmt: skip
     """Through the columns of a value of the group, for those of a view of it, if each row is a part
     of the same row."""
-    found, row = cut(shape, rows), columns(base, rows)
+    found, row = row_split(shape, rows), columns(base, rows)
     if found is None or row is None:
         return None
     across, along = found.walks(strides, offset)
@@ -148,7 +148,7 @@ def seen(
 def outside(
     shape: Shape, strides: Sequence[int], to: Shape, rows: int
 ) -> tuple[Walk, Walk] | None:  # fmt: skip
-    """Through the memory of an array from outside, by rows and by columns, for the places of a
+    """Through the memory of an array from outside, by rows and by columns, for the positions of a
     value that it broadcasts to."""
-    found = cut(to, rows)
+    found = row_split(to, rows)
     return None if found is None else found.walks(broadcast_strides(shape, strides, to))

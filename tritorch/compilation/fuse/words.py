@@ -1,4 +1,4 @@
-"""Words of a kernel's source: places, names and what they hold, numbers and types as texts."""
+"""Words of a kernel's source: positions, names and their values, numbers and types as texts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ SHORT = {
 }  # fmt: skip
 
 
-class Place(NamedTuple):
-    """Where elements are asked for: the texts of their row and column, and which there are."""
+class Position(NamedTuple):
+    """A position at which elements are asked for: the texts of its row and column, and their
+    masks."""
 
     row: str
     col: str
@@ -29,7 +30,7 @@ class Place(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A name in the source, and what it holds."""
+    """A name in the source, and its value's type."""
 
     text: str
     kind: Dtype
@@ -45,20 +46,20 @@ class Number(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A kernel's source, and what it is launched with."""
+    """A kernel's source, and its arguments."""
 
     source: str
     name: str
-    arrays: tuple[int, ...]  # values that it reads, views as what they are of
+    arrays: tuple[int, ...]  # values that it reads, the bases in place of views
     read: tuple[int, ...]  # those themselves
     numbers: tuple[Number, ...]
     outputs: tuple[int, ...]  # values that it makes
-    sums: tuple[int, ...]  # of those, what a second kernel adds up
-    marks: tuple[str, int, int] | None  # a record, a dim and its size: what an index may be outside
+    sums: tuple[int, ...]  # of those, the ones that a second kernel adds up
+    marks: tuple[str, int, int] | None  # a record, a dim and its size, for indices out of bounds
 
 
 def held(kind: Dtype) -> Dtype:
-    """What an element is held as: narrow floats are float32."""
+    """The type as which an element is held: narrow floats are float32."""
     return dtypes.float32 if kind.name in NARROW else kind
 
 
@@ -83,8 +84,8 @@ ADDED = ("sum", "mean")
 
 
 def identity(d: Definition) -> str:
-    """What a reduction starts from."""
-    how, _ = d.what
+    """The identity of a reduction."""
+    how, _ = d.params
     return "0" if how in ADDED else extreme(held(d.dtype), how == "larger")
 
 

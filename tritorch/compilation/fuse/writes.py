@@ -1,9 +1,9 @@
-"""Calls that write arrays, for kernels that are written: what they compute, and where it is left.
+"""Calls that write arrays, for written kernels: their plain calls, and the stores of the results.
 
 # Note [Stores]
 `x.mul_(y)` is `x * y` under a new name, which later calls read, and a *store* of the last such name
-at the end of the stretch: who reads x itself reads what it was before.  A store comes after all
-those, or is in their kernel, if each element of x is read where it is written.  So a chain of an
+at the end of the block: calls that read x itself read what it was before.  A store comes after all
+those, or is in their kernel, if each element of x is read where it is written.  So a series of an
 optimizer's calls in place is one kernel.  This is done to arrays whose memory no other value shows;
 a program holds for inputs of which the same ones share memory.
 """
@@ -15,14 +15,14 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.compilation.follow.tape import Form, Note, Value, renumbered
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value, renumbered
 from tritorch.compilation.fuse.definitions import is_dense_row_major, is_written
 from tritorch.compilation.passes.functionalize import is_plain
 from tritorch.compilation.plan.lowering import Lowered, general
 
 
 class _StoreOp:
-    """What stands for a record where a value is left in memory."""
+    """The stand-in for a record where a value is stored."""
 
     name, kind, is_view, fuses = "store", "store", False, "store"
 
@@ -33,10 +33,10 @@ def _store(value: Any, target: Any) -> Any:
 
 
 def is_plain_write(call: Lowered, forms: Sequence[Form], alone: Collection[int]) -> bool:
-    """Whether a call writes each element of an array, whose memory nothing else shows, from those
-    in the same place."""
+    """True if a call writes each element of an array, whose memory nothing else shows, from those
+    in the same position."""
     note = call.note
-    if note.form != "in place" or not call.args or type(call.args[0]) is not Value:
+    if note.form != NoteForm.IN_PLACE or not call.args or type(call.args[0]) is not Value:
         return False
     target = call.args[0].number
     if target not in alone or note.results != (target,):
@@ -54,10 +54,10 @@ def _plain(call: Lowered, args: tuple[Any, ...], result: int, forms: Sequence[Fo
     """A call in place as one that gives a new array."""
     note = call.note._replace(results=(result,))
     if note.op.fuses == "write":
-        note = note._replace(form="copy", inputs=args[1:2], params=())
+        note = note._replace(form=NoteForm.COPY, inputs=args[1:2], params=())
         _, shape, kind, _ = forms[result]
         return Lowered(functools.partial(_copied, shape, kind), note.inputs, (result,), note, False)
-    note = note._replace(form="pointwise", params=(None,))
+    note = note._replace(form=NoteForm.POINTWISE, params=(None,))
     function = general(note, forms)
     assert function is not None
     return Lowered(function, args[: len(note.inputs)], (result,), note, False)
@@ -72,15 +72,16 @@ def _copied(shape: tuple[int, ...], kind: Any, source: Any) -> Any:
 def with_stores(
     calls: Sequence[Lowered], forms: list[Form]
 ) -> tuple[list[Lowered], dict[int, tuple[int, ...]]]:
-    """A stretch with plain calls in the place of those in place, all of which `is_plain_write`, and
-    the stores at its end; of each store's result, what those give that read what it overwrites."""
+    """A block with plain calls in the place of those in place, all of which `is_plain_write`, and
+    the stores at its end; of each store's result, the results of the calls that read what it
+    overwrites."""
     names: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     found = []
     for call in calls:
         args = renumbered(call.args, names)
         old = [x.number for x in args if type(x) is Value]
-        if call.note.form == "in place":
+        if call.note.form == NoteForm.IN_PLACE:
             (target,) = call.note.results
             names[target] = len(forms)
             forms.append(forms[target])
@@ -94,7 +95,7 @@ def with_stores(
     for target, value in names.items():
         result = len(forms)
         forms.append(forms[target])
-        note = Note("store", _StoreOp(), (Value(value), Value(target)), (), (result,), False)
+        note = Note(NoteForm.STORE, _StoreOp(), (Value(value), Value(target)), (), (result,), False)
         found.append(Lowered(_store, note.inputs, note.results, note, False))
         after[result] = tuple(dict.fromkeys(readers.get(target, ())))
     return found, after

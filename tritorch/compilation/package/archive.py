@@ -125,7 +125,7 @@ class Archive:
         return data
 
     def plans(self, model: str) -> list[Any]:
-        """What JSON has of a model's plans."""
+        """A model's plans, as JSON."""
         try:
             found = []
             for i, digest in enumerate(self.models[model]["plans"]):

@@ -1,8 +1,8 @@
-"""What a plan says of its values, compared with what its records say.
+"""Checks of a plan: its values, compared with the results that its records infer.
 
 Kernels and native loops trust in sizes, dtypes and strides.  So each call is made once for arrays
-without memory, by the record's own rules, before a plan of a file is run: a view lies inside of
-the memory that it is of, and all else has the sizes and the dtype that the plan says.
+without memory, by the record's own rules, before a plan of a file is run: a view lies inside of the
+memory that it is of, and all else has the sizes and the dtype that the plan says.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from tritorch.arrays.arrays import ndarray
 from tritorch.arrays.meta import MetaArray
-from tritorch.compilation.follow.tape import Form, Note, Value
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
 from tritorch.compilation.package.plan import Plan
 from tritorch.compilation.plan.coding import PackageError
 from tritorch.compilation.plan.lowering import whole
@@ -27,11 +27,11 @@ def _dtype(form: Form) -> Any:
 
 
 def _array(form: Form) -> Any:
-    """An array as a form says, without memory; of a number, a number."""
+    """An array of a form, without memory; of a number, a number."""
     return 0 if form.kind is int else MetaArray(form.shape, _dtype(form), form.strides)
 
 
-def require_described(plan: Plan) -> None:
+def require_consistent(plan: Plan) -> None:
     """Refuses a plan whose records give other values than it says."""
     arrays: dict[int, Any] = {}
     for number in plan.inputs:
@@ -53,27 +53,30 @@ def require_described(plan: Plan) -> None:
 def _results(note: Note, arrays: dict[int, Any]) -> tuple[Any, ...]:
     given = [arrays[x.number] if type(x) is Value else x for x in note.inputs]
     params = [arrays[x.number] if type(x) is Value else x for x in note.params]
-    if note.form == "check":
+    if note.form == NoteForm.CHECK:
         return ()
-    if note.form == "draw":
+    if note.form == NoteForm.DRAW:
         return 0, 0
-    if note.form == "copy":
+    if note.form == NoteForm.COPY:
         return (given[0],)
-    if note.form == "make":
+    if note.form == NoteForm.MAKE:
         if not isinstance(note.op, Maker):
             raise TypeError("it makes nothing")
         return (note.op.infer([], tuple(params)),)
-    if isinstance(note.op, Pointwise) != (note.form == "pointwise") and note.form != "in place":
+    if (
+        isinstance(note.op, Pointwise) != (note.form == NoteForm.POINTWISE)
+        and note.form != NoteForm.IN_PLACE
+    ):
         raise TypeError(f"it is not called as {note.form}")
-    found = whole(note)(*given, *(() if note.form == "pointwise" else params))
+    found = whole(note)(*given, *(() if note.form == NoteForm.POINTWISE else params))
     return tuple(found) if type(found) is tuple else (found,)
 
 
 def _take(plan: Plan, note: Note, results: tuple[Any, ...], arrays: dict[int, Any]) -> None:
-    """Compares a call's results with what the plan says of them."""
+    """Compares a call's results with the forms that the plan says."""
     if len(results) != len(note.results) or note.several != (len(results) != 1):
         raise PackageError(f"{note.op.name} gives {len(results)} results")
-    is_view = note.form == "call" and note.op.is_view
+    is_view = note.form == NoteForm.CALL and note.op.is_view
     for number, array in zip(note.results, results):
         if number < 0:
             continue
@@ -91,14 +94,14 @@ def _take(plan: Plan, note: Note, results: tuple[Any, ...], arrays: dict[int, An
             if tuple(array.strides) != form.strides or not _inside(array):
                 raise PackageError(f"{note.op.name} gives a view that lies otherwise")
             arrays[number] = array
-        elif note.form != "in place":
+        elif note.form != NoteForm.IN_PLACE:
             if not is_dense(form.shape, form.strides):
                 raise PackageError(f"{note.op.name} gives what is not dense")
             arrays[number] = _array(form)
 
 
 def _inside(array: MetaArray) -> bool:
-    """Whether a view lies in its memory."""
+    """True if a view lies in its memory."""
     if 0 in array.shape:
         return True
     steps = [(n - 1) * s for n, s in zip(array.shape, array.strides)]

@@ -23,7 +23,7 @@ from typing import Any
 
 from tritorch.compilation.plan.coding import PackageError
 
-_SIZES = 3  # for which kernels are compiled, of plans that leave sizes open
+_SIZES = 3  # for which kernels are compiled, of plans with dynamic sizes
 
 
 def package(where: str, file: str, targets: Sequence[int], jobs: int | None = None) -> int:
@@ -43,7 +43,7 @@ def package(where: str, file: str, targets: Sequence[int], jobs: int | None = No
             if status := _child(arguments, gpu):
                 return status
         try:
-            count = _joined(folder, file)
+            count = _assemble(folder, file)
         except (PackageError, OSError) as error:
             print(f"{file}: {error}", file=sys.stderr)
             return 1
@@ -108,7 +108,7 @@ def _write(file: Path, name: str, plans: list[Any]) -> None:
 
 
 def _found(where: str) -> Any:
-    """What a name of a module, or of a script, is."""
+    """The value of a name in a module, or in a script."""
     import tritorch
 
     place, _, name = where.rpartition(":")
@@ -213,7 +213,7 @@ def _kernels(folder: Path, target: int, jobs: int | None) -> None:
 
 
 def numbers_of(plan: Any) -> list[tuple[int, ...]]:
-    """Numbers for what a plan leaves open: those of its making, odd ones, multiples of 16; kernels
+    """Numbers for a plan's dynamic sizes: those of its making, odd ones, multiples of 16; kernels
     are others for each."""
     made = [_made(plan, free) for free in plan.free]
     odd = [_near(plan, i, n | 1) for i, n in enumerate(made)]
@@ -271,7 +271,7 @@ def _keep(folder: Path, name: str, places: Any) -> None:
 # ---- the package ---------------------------------------------------------------------------------
 
 
-def _joined(folder: Path, file: str) -> int:
+def _assemble(folder: Path, file: str) -> int:
     """Writes the package of what steps have left; how many plans it has."""
     from tritorch import export
     from tritorch.compilation.package.packaging import merged, write_plans

@@ -1,4 +1,4 @@
-"""What a package gives: a function of tensors, which checks them and runs a plan."""
+"""Loaded packages: functions of tensors, which check them and run a plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tritorch.arrays.arrays import strides_of
 from tritorch.compilation.dynamic_shapes.symbols import computed
 from tritorch.compilation.package import kernels
 from tritorch.compilation.package.archive import Archive
-from tritorch.compilation.package.checking import require_described
+from tritorch.compilation.package.checking import require_consistent
 from tritorch.compilation.package.plan import Given, Plan
 from tritorch.compilation.package.running import Program
 from tritorch.compilation.package.structure import read_structure
@@ -36,7 +36,7 @@ class Runner:
             raise PackageError("the plan has another number of arguments than its structure")
         if self.results.num_leaves != len(plan.results):
             raise PackageError("the plan has another number of results than its structure")
-        require_described(plan)
+        require_consistent(plan)
         self._program: Any = None
         self._lock = locks.lock()
 
@@ -156,8 +156,8 @@ def _require_sizes(given: Given, x: Any, numbers: tuple[int, ...], plan: Plan) -
         wanted = computed(given.shape, numbers)
         for dim, (size, own) in enumerate(zip(x.shape, wanted)):
             if size != own:
-                open_size = given.shape[dim]
-                why = f"{own}" if type(open_size) is int else f"{open_size} = {own}"
+                dynamic_size = given.shape[dim]
+                why = f"{own}" if type(dynamic_size) is int else f"{dynamic_size} = {own}"
                 raise Misfit(f"{_where(given, dim)} is {size}: the package is for {why}")
 
 

@@ -9,27 +9,27 @@ from tritorch.arrays.arrays import strides_of
 from tritorch.arrays.symbolic import Symbol, SymBool, SymInt
 from tritorch.compilation.dynamic_shapes.symbols import (
     Known,
+    indices_of,
     leaf_of,
-    opened,
-    places_of,
-    strides_of as open_strides,
+    make_dynamic,
+    strides_of as dynamic_strides,
 )
 from tritorch.compilation.follow.calls import filing
 from tritorch.compilation.follow.tape import Tape, Unfit
-from tritorch.compilation.package.checking import require_described
+from tritorch.compilation.package.checking import require_consistent
 from tritorch.compilation.package.plan import Free, Given, Plan, Result
 from tritorch.compilation.package.running import lowered
 from tritorch.compilation.package.structure import written_structure
-from tritorch.compilation.passes.functionalize import renamed
+from tritorch.compilation.passes.functionalize import functionalized
 from tritorch.compilation.plan.coding import PackageError
 from tritorch.compilation.plan.meta_execution import (
-    DescribedTape,
-    describing,
+    MetaTape,
+    meta_copy,
+    on_meta,
     require_same_calls,
-    twin_of,
 )
 from tritorch.compilation.plan.plans import checked, without_dead
-from tritorch.compilation.plan.symbolic_arguments import Varying, varying
+from tritorch.compilation.plan.symbolic_arguments import SymbolicArguments, symbolic_arguments
 from tritorch.core.dispatching import noting
 from tritorch.core.scopes import unrecorded
 from tritorch.core.tensor import Tensor
@@ -44,14 +44,14 @@ _WRITES = (
 
 
 class _Path:
-    """The symbols of a run, as `varying` asks for them."""
+    """The symbols of a run, as `symbolic_arguments` asks for them."""
 
     def __init__(self, symbols: list[Any]) -> None:
         self.symbols = symbols
 
 
 class Sizes:
-    """The sizes that a program leaves open, in symbols of this run."""
+    """The dynamic sizes of a program, in symbols of this run."""
 
     def __init__(self, program: Any, ones: frozenset[str]) -> None:
         self.env = Known()
@@ -66,7 +66,7 @@ class Sizes:
             if number.terms == {((atom, 1),): 1}
         }
 
-    def meet(self, place: int, dim: int, size: Any, actual: int) -> None:
+    def meet(self, position: int, dim: int, size: Any, actual: int) -> None:
         """Takes in a size of an argument."""
         atoms = [atom for atom in _atoms(size) if atom.name not in self.ones]
         if not atoms:
@@ -88,11 +88,11 @@ class Sizes:
             self.mine[id(atom)] = mine
             self.symbols.append(mine)
             top = None if high == float("inf") or high >= 2**62 else int(high)
-            self.free.append(Free(atom.name, low, top, place, dim, factor, addend))
+            self.free.append(Free(atom.name, low, top, position, dim, factor, addend))
         elif factor == 1 and addend == 0:  # said best by a size that it is
             i = self.symbols.index(known)
             if (self.free[i].factor, self.free[i].addend) != (1, 0):
-                self.free[i] = self.free[i]._replace(argument=place, dim=dim, factor=1, addend=0)
+                self.free[i] = self.free[i]._replace(argument=position, dim=dim, factor=1, addend=0)
 
     def of(self, number: Any) -> Any:
         """A number of the program's in symbols of this run."""
@@ -152,7 +152,7 @@ def _atoms(number: Any) -> list[Any]:
 
 
 class Arguments:
-    """What the graph of a program is run with: tensors in place of those that are given."""
+    """The arguments of the graph of a program: tensors in place of those that are given."""
 
     def __init__(self, program: Any, device: str, ones: frozenset[str]) -> None:
         self.program, self.device = program, device
@@ -164,31 +164,31 @@ class Arguments:
         self.leaves = iter(tree_flatten((args, kwargs))[0])
         self.sizes = Sizes(program, ones)
         self.flat: list[Any] = []  # what the graph takes
-        self.twins: list[Any] = []  # the same without memory, with symbols for sizes
+        self.metas: list[Any] = []  # the same without memory, with symbols for sizes
         self.given: list[Given] = []
         self.state: list[tuple[str, int]] = []
         self.constants: list[str] = []
         self.by_target: dict[str, int] = {}  # places in `flat`
-        self._places: list[int] = []  # of what is given, in `flat`
+        self._positions: list[int] = []  # of what is given, in `flat`
         nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
         specs = program.graph_signature.input_specs
         for node, spec in zip(nodes, specs, strict=True):
             self._add(node, spec)
         for node, spec in zip(nodes, specs):
             if spec.kind is InputKind.USER_INPUT:
-                self._describe(node)
-        self.twins = [self._twin(place, x) for place, x in enumerate(self.flat)]
+                self._add_given(node)
+        self.metas = [self._meta(position, x) for position, x in enumerate(self.flat)]
 
     def _add(self, node: Any, spec: Any) -> None:
-        place = len(self.flat)
+        position = len(self.flat)
         if spec.kind is InputKind.USER_INPUT:
             leaf = next(self.leaves)
             if isinstance(leaf, Tensor):
-                leaf = self._cut(leaf.detach(), node.meta["val"]._array.shape).clone()
-            self._places.append(place)
+                leaf = self._narrowed(leaf.detach(), node.meta["val"]._array.shape).clone()
+            self._positions.append(position)
             self.flat.append(leaf)
-            self.by_target[spec.arg.name] = place
-            self._meet(node, len(self._places) - 1, leaf)
+            self.by_target[spec.arg.name] = position
+            self._meet(node, len(self._positions) - 1, leaf)
         elif spec.kind in _STATE:
             lifted = spec.kind is InputKind.CONSTANT_TENSOR or spec.persistent is False
             table = self.program.constants if lifted else self.program.state_dict
@@ -197,13 +197,13 @@ class Arguments:
                 tensor = tensor.clone()
             if spec.kind is InputKind.CONSTANT_TENSOR:
                 self.constants.append(spec.target)
-            self.by_target[spec.target] = place
-            self.state.append((spec.target, place))
+            self.by_target[spec.target] = position
+            self.state.append((spec.target, position))
             self.flat.append(tensor)
         else:
             raise PackageError(f"{spec.arg.name}: a {spec.kind.name} has no place in a package")
 
-    def _cut(self, leaf: Tensor, sizes: Any) -> Tensor:
+    def _narrowed(self, leaf: Tensor, sizes: Any) -> Tensor:
         """A part of an example, whose sizes that are one are."""
         for dim, size in enumerate(sizes):
             if any(atom.name in self.sizes.ones for atom in _atoms(size)):
@@ -221,12 +221,12 @@ class Arguments:
         else:
             self.sizes.meet(argument, -1, value, leaf)
 
-    def _describe(self, node: Any) -> None:
+    def _add_given(self, node: Any) -> None:
         argument = len(self.given)
-        leaf, value = self.flat[self._places[argument]], node.meta.get("val")
+        leaf, value = self.flat[self._positions[argument]], node.meta.get("val")
         if isinstance(leaf, Tensor):
             shape = tuple(self.sizes.of(n) for n in value._array.shape)
-            strides = open_strides(shape, tuple(leaf.shape), strides_of(leaf._array), {})
+            strides = dynamic_strides(shape, tuple(leaf.shape), strides_of(leaf._array), {})
             where = "own" if leaf.device.type == self.device else "cpu"
             self.given.append(
                 Given(str(node.target), "tensor", -1, shape, strides, leaf.dtype, where)
@@ -236,12 +236,12 @@ class Arguments:
         else:
             self.given.append(Given(str(node.target), "constant", leaf))
 
-    def _twin(self, place: int, x: Any) -> Any:
-        if place not in self._places:
-            return twin_of(x, None, False)
-        given = self.given[self._places.index(place)]
+    def _meta(self, position: int, x: Any) -> Any:
+        if position not in self._positions:
+            return meta_copy(x, None, False)
+        given = self.given[self._positions.index(position)]
         if given.what == "tensor":
-            return twin_of(x, (given.shape, given.strides), False)
+            return meta_copy(x, (given.shape, given.strides), False)
         return given.value
 
     def fresh(self) -> list[Any]:
@@ -250,7 +250,7 @@ class Arguments:
 
 
 def _run(program: Any, arguments: Arguments, flat: list[Any]) -> list[Any]:
-    """The results of a program's graph, what it says of buffers and inputs written."""
+    """The results of a program's graph, after the writes of buffers and inputs that it says."""
     results = program.graph_module(*flat)
     found = []
     for spec, value in zip(program.graph_signature.output_specs, results, strict=True):
@@ -267,8 +267,8 @@ def plans_of(program: Any, device: str = "cpu", targets: tuple[int, ...] = ()) -
     """The plans of an exported program, whose tensors lie on a device; PackageError says why there
     are none.
 
-    Sizes that are left open are at least two in the first one, as in the export.  Others are for
-    sizes of one, where the program runs with them: of each that is open, and of all."""
+    Dynamic sizes are at least two in the first one, as in the export.  Others are for sizes of one,
+    where the program runs with them: of each that is dynamic, and of all."""
     found = [_plan(program, device, targets, frozenset())]
     names = [free.name for free in found[0].free if free.low == 2 and free.dim >= 0]
     for ones in dict.fromkeys([*(frozenset((name,)) for name in names), frozenset(names)]):
@@ -303,75 +303,79 @@ def _plan_of(program: Any, device: str, targets: tuple[int, ...], ones: frozense
         for i, version in versions.items()
         if fresh[i]._shared.version != version
     ]
-    other, twins = DescribedTape(tape), list(arguments.twins)
-    for x in twins:
+    other, metas = MetaTape(tape), list(arguments.metas)
+    for x in metas:
         if isinstance(x, Tensor):
             other.number(x._array)
     sizes = arguments.sizes
-    with filing, describing(), noting(other.note):
+    with filing, on_meta(), noting(other.note):
         sizes.env.decided.clear()
-        described = _run(program, arguments, twins)
+        meta_results = _run(program, arguments, metas)
         conditions = dict(sizes.env.decided)
     require_same_calls(tape, other, sizes.symbols)
     conditions |= sizes.guards()
-    places = places_of(sizes.symbols)
-    vary = varying(tape, other, _Path(sizes.symbols)) if sizes.symbols else Varying()  # type: ignore[arg-type]
-    memory, forms = tape.places(), list(tape.forms)
-    results = _results(tape, memory, numbers, outputs, described, places)
+    indices = indices_of(sizes.symbols)
+    symbolic = SymbolicArguments()
+    if sizes.symbols:
+        symbolic = symbolic_arguments(tape, other, _Path(sizes.symbols))  # type: ignore[arg-type]
+    memory, forms = tape.memory(), list(tape.forms)
+    results = _results(tape, memory, numbers, outputs, meta_results, indices)
     given = [n for n in numbers if n >= 0]
-    notes, names = renamed(tape.notes, forms, given, memory)
-    vary = vary.named(names, len(tape.forms))
+    notes, names = functionalized(tape.notes, forms, given, memory)
+    symbolic = symbolic.named(names, len(tape.forms))
     shown: dict[Any, int] = {}
-    for place in memory.values():
-        shown[place] = shown.get(place, 0) + 1
+    for position in memory.values():
+        shown[position] = shown.get(position, 0) + 1
     spec = program.call_spec
     plan = Plan(
         device=device,
         targets=list(targets),
         ones=sorted(ones),
         structure=(written_structure(spec.in_spec), written_structure(spec.out_spec)),
-        given=_numbered(arguments, numbers, places),
+        given=_numbered(arguments, numbers, indices),
         free=sizes.free,
-        conditions=[(text, opened(what, places)) for text, what in conditions.items()],
-        state=[(name, numbers[place]) for name, place in arguments.state],
+        conditions=[(text, make_dynamic(what, indices)) for text, what in conditions.items()],
+        state=[(name, numbers[position]) for name, position in arguments.state],
         constants=arguments.constants,
         forms=forms,
         notes=notes,
         whole=[False] * len(notes),
-        args=vary.args,
-        layouts=vary.layouts,
+        args=symbolic.args,
+        layouts=symbolic.layouts,
         alone=[number for number in dict.fromkeys(given) if shown[memory[number]] == 1],
         written=written,
         results=results,
     )
     _compare(plan, arguments, numbers)
-    require_described(plan)
+    require_consistent(plan)
     return plan
 
 
-def _numbered(arguments: Arguments, numbers: list[int], places: Any) -> list[Given]:
+def _numbered(arguments: Arguments, numbers: list[int], indices: Any) -> list[Given]:
     found = []
-    for place, each in zip(arguments._places, arguments.given, strict=True):
-        shape, strides = opened((each.shape, each.strides), places)
-        value = numbers[place] if each.what == "tensor" else opened(each.value, places)
+    for position, each in zip(arguments._positions, arguments.given, strict=True):
+        shape, strides = make_dynamic((each.shape, each.strides), indices)
+        value = numbers[position] if each.what == "tensor" else make_dynamic(each.value, indices)
         found.append(each._replace(value=value, shape=shape, strides=strides))
     return found
 
 
 def _results(
     tape: Tape, memory: dict[int, Any], numbers: list[int], outputs: list[Any],
-    described: list[Any], places: Any,
+    meta_results: list[Any], indices: Any,
 ) -> list[Result]:  # fmt: skip
-    """What each result is."""
+    """The kind of each result."""
     first: dict[Any, int] = {}  # by memory: a tensor that was given, or given back
     for number in numbers:
         if number >= 0:
             first.setdefault(memory[number], number)
     found = []
-    for value, twin in zip(outputs, described, strict=True):
+    for value, meta in zip(outputs, meta_results, strict=True):
         if not isinstance(value, Tensor):
-            open_number = opened(twin, places) if isinstance(twin, SymInt) else value
-            found.append(Result("number" if isinstance(twin, SymInt) else "constant", open_number))
+            dynamic_number = make_dynamic(meta, indices) if isinstance(meta, SymInt) else value
+            found.append(
+                Result("number" if isinstance(meta, SymInt) else "constant", dynamic_number)
+            )
             continue
         known = tape.known(value._array)
         if known is None:
@@ -385,15 +389,15 @@ def _results(
 
 
 def _compare(plan: Plan, arguments: Arguments, numbers: list[int]) -> None:
-    """Runs the functions behind the calls: where one gives what lies otherwise, the record's own
-    call is taken."""
-    calls, forms, vary = lowered(plan)
+    """Runs the functions behind the calls: where one gives another layout, the record's own call is
+    taken."""
+    calls, forms, symbolic = lowered(plan)
     values: list[Any] = [None] * len(forms)
     for number, x in zip(numbers, arguments.fresh(), strict=True):
         if number >= 0:
             values[number] = x._array
     own = tuple(leaf_of(symbol).value for symbol in arguments.sizes.symbols)
-    known = vary.begin(values, forms, own)
+    known = symbolic.begin(values, forms, own)
     live = {id(call) for call in without_dead(calls, set(plan.kept))}
     for i, call in enumerate(calls):
         if id(call) in live:

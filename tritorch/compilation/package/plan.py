@@ -1,4 +1,4 @@
-"""Plans: what a program computes, as records' calls, and what it is called with."""
+"""Plans of packages: a program's records' calls, and its arguments."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch.arrays.arrays import ndarray
-from tritorch.compilation.dynamic_shapes.symbols import Open
-from tritorch.compilation.follow.tape import Form, Note, Value
+from tritorch.compilation.dynamic_shapes.symbols import DynamicNumber
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
 from tritorch.compilation.plan.coding import (
     PackageError,
     Reader,
@@ -24,12 +24,12 @@ from tritorch.compilation.plan.coding import (
 
 
 class Given(NamedTuple):
-    """An argument, by its place among the leaves of all."""
+    """An argument, by its position among the leaves of all."""
 
     name: str
-    what: str  # "tensor", "number" (an integer that is left open), "constant"
+    what: str  # "tensor", "number" (a dynamic integer), "constant"
     value: Any  # of a tensor: the number of its value; the integer or the constant
-    shape: tuple[Any, ...] = ()  # with numbers that are left open
+    shape: tuple[Any, ...] = ()  # with dynamic numbers
     strides: tuple[Any, ...] = ()
     dtype: Any = None
     device: str = "own"  # the plan's, or "cpu"
@@ -58,11 +58,11 @@ class Result(NamedTuple):
 
 @dataclass
 class Plan:
-    """What a program computes, for arguments of some sizes."""
+    """The computation of a program, for arguments of some sizes."""
 
     device: str  # "cpu", "cuda"
     targets: list[int]  # of GPUs, as 90, whose kernels were compiled
-    ones: list[str]  # open sizes of the program that are one
+    ones: list[str]  # dynamic sizes of the program that are one
     structure: tuple[Any, Any]  # of arguments and results
     given: list[Given]
     free: list[Free]
@@ -72,7 +72,7 @@ class Plan:
     forms: list[Form]  # of all values
     notes: list[Note]
     whole: list[bool]  # for each note, whether the record's own call is made
-    args: list[dict[int, Any]]  # as in `Varying`
+    args: list[dict[int, Any]]  # as in `SymbolicArguments`
     layouts: dict[int, Any]
     alone: list[int]
     written: list[tuple[int, int]]  # values whose memory is written, and how often
@@ -98,7 +98,7 @@ class Plan:
         found["state"] = [list(each) for each in self.state]
         found["forms"] = [form_out(form) for form in self.forms]
         found["notes"] = [note_out(note) for note in self.notes]
-        found["args"] = [[[i, encoded(x)] for i, x in places.items()] for places in self.args]
+        found["args"] = [[[i, encoded(x)] for i, x in args.items()] for args in self.args]
         found["layouts"] = [[i, encoded(x)] for i, x in self.layouts.items()]
         found["written"] = [list(each) for each in self.written]
         found["results"] = [_row(each) for each in self.results]
@@ -138,7 +138,7 @@ def _read(cls: type[Plan], data: Any, device: Any) -> Plan:
         structure=(data["structure"][0], data["structure"][1]),
         given=[_given(row, read) for row in as_list(data["given"])],
         free=[_free(row) for row in as_list(data["free"])],
-        conditions=[(str(text), _open(read(x))) for text, x in as_list(data["conditions"])],
+        conditions=[(str(text), _dynamic(read(x))) for text, x in as_list(data["conditions"])],
         state=[(str(name), read.value(number)) for name, number in as_list(data["state"])],
         constants=[str(name) for name in as_list(data["constants"])],
         forms=forms,
@@ -154,8 +154,8 @@ def _read(cls: type[Plan], data: Any, device: Any) -> Plan:
     return found
 
 
-def _open(x: Any) -> Any:
-    if type(x) is not Open:
+def _dynamic(x: Any) -> Any:
+    if type(x) is not DynamicNumber:
         raise PackageError("a condition is none")
     return x
 
@@ -170,7 +170,7 @@ def _given(row: Any, read: Reader) -> Given:
     if not len(found[0]) == len(found[1]) <= 64:
         raise PackageError("an argument has not as many strides as sizes")
     for n in (*found[0], *found[1]):
-        if type(n) not in (int, Open):
+        if type(n) not in (int, DynamicNumber):
             raise PackageError("an argument's size is none")
     return Given(str(name), what, read.value(value), *found, dtype_of(dtype), device)
 
@@ -187,7 +187,9 @@ def _free(row: Any) -> Free:
 
 def _layout(x: Any) -> Any:
     shape, strides = x
-    if len(shape) != len(strides) or any(type(n) not in (int, Open) for n in (*shape, *strides)):
+    if len(shape) != len(strides) or any(
+        type(n) not in (int, DynamicNumber) for n in (*shape, *strides)
+    ):
         raise PackageError("a layout is none")
     return shape, strides
 
@@ -209,7 +211,7 @@ def _require_order(plan: Plan) -> None:
         read = {x.number for x in (*note.inputs, *note.params) if type(x) is Value}
         if not read <= known:
             raise PackageError(f"{note.op.name} reads what is not computed yet")
-        if note.form == "in place":
+        if note.form == NoteForm.IN_PLACE:
             if type(note.inputs[0]) is not Value or note.results != (note.inputs[0].number,):
                 raise PackageError(f"{note.op.name} writes nothing that it is given")
         elif any(n in known and n not in read for n in note.results):

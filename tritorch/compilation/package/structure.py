@@ -33,7 +33,8 @@ def written_structure(spec: TreeSpec) -> Any:
 
 
 def _returned(name: Any) -> Any:
-    """What functions return that give several tensors by names: `max`, `topk`; None of others."""
+    """The named tuple of several tensors that functions return: `max`, `topk`; None for other
+    names."""
     found = vars(return_types).get(name) if isinstance(name, str) else None
     return found if isinstance(found, type) and issubclass(found, tuple) else None
 

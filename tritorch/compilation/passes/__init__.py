@@ -1,1 +1,1 @@
-"""The passes: each takes calls and gives calls that come to the same bits."""
+"""The passes: each takes calls and gives calls that compute the same bits."""

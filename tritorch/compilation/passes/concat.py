@@ -1,7 +1,7 @@
-"""Sums of gradients of parts as one array that the parts are put into.
+"""Concat: sums of gradients of parts as one array that the parts are put into.
 
 The gradient of a part (a slice) is zero elsewhere, and those of several parts are added up: `qkv`
-that was split gets three arrays of its size, and two sums.  Parts that do not meet go into one
+that was split gets three arrays of its size, and two sums.  Parts that do not overlap go into one
 array; 0 is added to each, as it is in the sum, which makes 0 of -0.
 """
 
@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 
 from tritorch.arrays.arrays import ndarray
-from tritorch.compilation.follow.tape import Form, Note, Value
-from tritorch.compilation.passes.fused_loops import ChainOp
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
+from tritorch.compilation.passes.fused_loops import CombinedOp
 from tritorch.compilation.plan.lowering import Lowered
 from tritorch.core.layout import contiguous_strides
 
-MOST = 1 << 24  # elements of which it is looked at which parts have them
+MOST = 1 << 24  # elements of an array whose parts are looked at one by one
 
 
-class _Joined:
-    """A function of the parts' gradients.  parts: for each, what shows it in the whole."""
+class _Concat:
+    """The concatenation of the parts' gradients. parts: for each, the view that shows it in the
+    whole, and its params."""
 
     def __init__(
         self, form: Form, parts: Sequence[tuple[Any, tuple[Any, ...]]], full: bool
@@ -39,8 +40,10 @@ class _Joined:
         return whole
 
 
-def joined(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> list[Lowered]:
-    """The calls, with one for each sum of gradients of parts that do not meet."""
+def concat_gradients(
+    calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]
+) -> list[Lowered]:
+    """The calls, with one for each sum of gradients of parts that do not overlap."""
     reads = Counter(x.number for call in calls for x in call.args if type(x) is Value)
     leaves: dict[int, list[Lowered]] = {}  # of values that are such sums, or parts
     gone: dict[int, list[int]] = {}  # of the same, which calls they replace
@@ -54,7 +57,7 @@ def joined(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> l
             leaves[call.results[0]], gone[call.results[0]] = [call], [i]
             continue
         given = [x.number if type(x) is Value else -1 for x in call.args]
-        is_sum = call.note.form == "pointwise" and call.note.op.function is np.add
+        is_sum = call.note.form == NoteForm.POINTWISE and call.note.op.function is np.add
         sums = is_sum and len(set(given)) == len(given) == 2
         if not sums or any(n not in leaves or n in kept or reads[n] != 1 for n in given):
             continue
@@ -82,7 +85,7 @@ def _plain(call: Lowered, forms: Sequence[Form]) -> bool:
 
 
 def _counts(parts: Sequence[Lowered], forms: Sequence[Form]) -> Any:
-    """How many parts have each element; None if some meet."""
+    """The number of parts that have each element; None if some overlap."""
     shape = forms[parts[0].results[0]].shape
     if any(forms[call.results[0]].shape != shape for call in parts) or np.prod(shape) > MOST:
         return None
@@ -96,14 +99,19 @@ def _counts(parts: Sequence[Lowered], forms: Sequence[Form]) -> Any:
 
 
 def _part(call: Lowered) -> tuple[Any, tuple[Any, ...]]:
-    """What shows a part, and that one's params: those of its gradient, but for the shape."""
+    """The view that shows a part, and its params: those of its gradient, but for the shape."""
     return call.note.op.embeds.cpu, call.note.params[1:]
 
 
 def _call(parts: Sequence[Lowered], result: int, form: Form, full: bool) -> Lowered:
     inputs = tuple(call.args[0] for call in parts)
-    function = _Joined(form, [_part(call) for call in parts], full)
+    function = _Concat(form, [_part(call) for call in parts], full)
     note = Note(
-        "joined", ChainOp([call.note.op.name for call in parts]), inputs, (), (result,), False
+        NoteForm.COMBINED,
+        CombinedOp([call.note.op.name for call in parts]),
+        inputs,
+        (),
+        (result,),
+        False,
     )
     return Lowered(function, inputs, (result,), note, False)

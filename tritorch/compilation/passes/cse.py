@@ -1,4 +1,4 @@
-"""Calls that were made before: the second of two equal ones gives what the first gave.
+"""CSE, common subexpression elimination: of two equal calls the second gives what the first gave.
 
 Gradients ask for the same views and copies of saved values again and again.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tritorch.compilation.follow.tape import Value
+from tritorch.compilation.follow.tape import NoteForm, Value
 from tritorch.compilation.plan.lowering import Lowered
 
 
-def once(calls: Sequence[Lowered], given: Iterable[int], kept: set[int]) -> list[Lowered]:
-    """The calls without those that are the same as one before.
+def eliminate_common_calls(
+    calls: Sequence[Lowered], given: Iterable[int], kept: set[int]
+) -> list[Lowered]:
+    """The calls without those that are equal to an earlier one.
 
     given: values from outside, which alone may be written: what others share is not."""
     outside = set(given)
@@ -38,12 +40,16 @@ def once(calls: Sequence[Lowered], given: Iterable[int], kept: set[int]) -> list
 
 
 def _written(call: Lowered) -> set[int]:
-    """What a call may write, of what it is given."""
+    """The arguments that a call may write."""
     return {x.number for x in call.args if type(x) is Value} if call.note.writes else set()
 
 
 def _key(call: Lowered) -> Any:
-    if call.writes or call.note.form not in ("call", "pointwise") or -1 in call.results:
+    if (
+        call.writes
+        or call.note.form not in (NoteForm.CALL, NoteForm.POINTWISE)
+        or -1 in call.results
+    ):
         return None
     key = (call.note.op, tuple((type(x), x) for x in call.args), tuple(map(repr, call.args)))
     try:

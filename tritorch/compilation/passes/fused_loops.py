@@ -1,8 +1,8 @@
-"""Chains: pointwise calls on arrays of one shape, computed together in pieces that stay in the
+"""Fused loops: pointwise calls on arrays of one shape, computed together in pieces that stay in the
 CPU's cache, over threads.
 
-Each element is computed by the functions that compute it alone, so a chain has their bits; what
-only the chain reads never reaches memory.
+Each element is computed by the functions that compute it alone, so a fused loop, a chain of NumPy's
+loops, has their bits; values that only the loop reads never reach memory.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.arrays import cast_number, ndarray
-from tritorch.compilation.follow.tape import Form, Note, Value
-from tritorch.compilation.plan.lowering import Lowered, twin_of
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
+from tritorch.compilation.plan.lowering import Lowered, meta_tensor
 from tritorch.core.layout import contiguous_strides
 from tritorch.core.promotion import result_type
 from tritorch.host.chains.chains import Chain, Steps
 from tritorch.host.chains.steps import Trace, Untraceable, require_cast, traced
 
-LEAST = 1 << 11  # elements from which a chain pays
-FEWEST = 2  # steps of a chain
+LEAST = 1 << 11  # elements from which a fused loop pays
+FEWEST = 2  # steps of a fused loop
 
 
-class ChainOp:
-    """What stands for a record at a chain's call."""
+class CombinedOp:
+    """The stand-in for a record at the call of several records' functions."""
 
     is_view = False
-    kind = "chain"
+    kind = "combined"
 
     def __init__(self, names: Sequence[str]) -> None:
         self.name = "+".join(names)
 
 
 class PartOp:
-    """What stands for a record where steps are computed that are part of a call of one."""
+    """The stand-in for a record at the call of steps that are a part of a record's call."""
 
     is_view = False
     kind = "part"
@@ -51,7 +51,11 @@ class PartOp:
 
 def shape_of(call: Lowered, forms: Sequence[Form]) -> tuple[int, ...] | None:
     """The shape that a call is computed element by element in; None if it is no such call."""
-    if call.note.form not in ("pointwise", "steps") or call.writes or len(call.results) != 1:
+    if (
+        call.note.form not in (NoteForm.POINTWISE, NoteForm.STEPS)
+        or call.writes
+        or len(call.results) != 1
+    ):
         return None
     shape = forms[call.results[0]].shape
     if math.prod(shape) < LEAST:
@@ -71,12 +75,12 @@ def steps_of(note: Note, forms: Sequence[Form]) -> tuple[Trace, int]:
     """The steps of a pointwise record's call, of its arrays as they are; Untraceable if it is more
     than those."""
     op = note.op
-    if note.form == "steps":
+    if note.form == NoteForm.STEPS:
         return op.trace, op.value
     if "compute" in vars(op) or getattr(op.cpu, "__wrapped__", None) is not op.eager:
         raise Untraceable(f"{op.name} was replaced")
-    twins = [twin_of(forms[x.number]) if type(x) is Value else x for x in note.inputs]
-    compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))
+    metas = [meta_tensor(forms[x.number]) if type(x) is Value else x for x in note.inputs]
+    compute = op.compute_dtype(result_type(*metas[op.masks : len(metas) - op.beside]))
     operands = [
         (forms[x.number].dtype if i < op.masks else compute.numpy) if type(x) is Value
         else x if i < op.masks else cast_number(x, compute)
@@ -88,22 +92,22 @@ def steps_of(note: Note, forms: Sequence[Form]) -> tuple[Trace, int]:
 
 
 class Group:
-    """Calls that become a chain."""
+    """Calls that become a fused loop."""
 
-    def __init__(self, shape: tuple[int, ...], place: int) -> None:
+    def __init__(self, shape: tuple[int, ...], position: int) -> None:
         self.shape = shape
-        self.place = place  # before which of the other calls
+        self.position = position  # before which of the other calls
         self.calls: list[Lowered] = []
         self.steps = Steps()
         self.values: dict[int, int] = {}  # of the tape, as the steps have them
         self.inputs: list[int] = []
 
     def touches(self, call: Lowered) -> bool:
-        """Whether a call reads what the group reads or makes."""
+        """True if a call reads what the group reads or makes."""
         return any(type(x) is Value and x.number in self.values for x in call.args)
 
     def add(self, call: Lowered, forms: Sequence[Form]) -> bool:
-        """Takes a call in, if it comes to steps."""
+        """Takes a call in, if it consists of steps."""
         numbers = [x.number for x in call.args if type(x) is Value]
         try:
             trace, result = steps_of(call.note, forms)
@@ -122,7 +126,7 @@ class Group:
         self.calls.append(call)
         return True
 
-    def chained(self, read: set[int]) -> list[Lowered]:
+    def as_loop(self, read: set[int]) -> list[Lowered]:
         """The calls as one; read: values that others read."""
         made = [call.results[0] for call in self.calls]
         outputs = [number for number in made if number in read]
@@ -130,15 +134,15 @@ class Group:
         if len(self.steps.live(values)) < FEWEST or not any(w for _, w in self.steps.inputs):
             return self.calls
         note = Note(
-            "chain", ChainOp([call.note.op.name for call in self.calls]),
+            NoteForm.LOOP, CombinedOp([call.note.op.name for call in self.calls]),
             tuple(map(Value, self.inputs)), (), tuple(outputs), len(outputs) > 1,
         )  # fmt: skip
-        chain = Chain(self.steps, values)
-        return [Lowered(chain, note.inputs, note.results, note, False)]
+        loop = Chain(self.steps, values)
+        return [Lowered(loop, note.inputs, note.results, note, False)]
 
 
-def fused(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> list[Lowered]:
-    """The calls, with chains for pointwise ones.
+def fuse_loops(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> list[Lowered]:
+    """The calls, with fused loops for pointwise ones.
 
     A call joins those right before it, or goes up to one with which it shares a value, if what it
     reads is there by then and nothing is written in between."""
@@ -148,7 +152,9 @@ def fused(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> li
     written = 0  # others until the last one that writes
     for call in calls:
         shape = shape_of(call, forms)
-        if shape is not None and _joined(call, shape, groups, made, written, len(others), forms):
+        if shape is not None and _joins_a_group(
+            call, shape, groups, made, written, len(others), forms
+        ):
             continue
         if shape is not None:
             group = Group(shape, len(others))
@@ -162,23 +168,23 @@ def fused(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> li
     return _assembled(others, groups, kept)
 
 
-def _joined(
+def _joins_a_group(
     call: Lowered, shape: tuple[int, ...], groups: list[Group], made: dict[int, int],
     written: int, here: int, forms: Sequence[Form],
 ) -> bool:  # fmt: skip
-    """Whether a call became part of a group."""
+    """True if a call became part of a group."""
     reads = {x.number for x in call.args if type(x) is Value}
     later = {number for group in groups for number in group.values if number in reads}
     for i in range(len(groups) - 1, -1, -1):
         group = groups[i]
-        if group.place < written:
+        if group.position < written:
             return False
         ahead = {n for each in groups[: i + 1] for n in each.values}
         fits = (
             group.shape == shape
-            and (group.place == here or group.touches(call))
+            and (group.position == here or group.touches(call))
             and later <= ahead
-            and all(made.get(n, 0) <= group.place for n in reads - ahead)
+            and all(made.get(n, 0) <= group.position for n in reads - ahead)
         )
         if fits and group.add(call, forms):
             return True
@@ -197,9 +203,9 @@ def _assembled(others: Sequence[Lowered], groups: Sequence[Group], kept: set[int
     found: list[Lowered] = []
     at = 0
     for i, group in enumerate(groups):
-        found += others[at : group.place]
-        at = group.place
+        found += others[at : group.position]
+        at = group.position
         made = {call.results[0] for call in group.calls}
         read = {n for n in made if n in kept or any(who != i for who in readers.get(n, ()))}
-        found += group.chained(read)
+        found += group.as_loop(read)
     return found + list(others[at:])

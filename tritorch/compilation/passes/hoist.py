@@ -1,9 +1,9 @@
-"""What a backward pass computes of the forward pass alone, computed there.
+"""Hoisting: parts of a backward pass that depend on the forward pass alone, computed there.
 
-The gradient of an activation is a product with its derivative, which is a function of what the
-forward pass had.  Where that shares steps with the activation (silu's sigmoid, the tanh of one kind
-of gelu), it is computed beside it, and saved in place of what it is computed of; the backward
-pass has but the product left.
+The gradient of an activation is a product with its derivative, which is a function of the forward
+pass's values.  Where that shares steps with the activation (silu's sigmoid, the tanh of one kind of
+gelu), it is computed in the same loop, and saved in place of its operands; the backward pass has
+but the product left.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.compilation.follow.tape import Form, Note, Value
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
 from tritorch.compilation.passes.fused_loops import Group, PartOp, shape_of, steps_of
 from tritorch.compilation.plan.lowering import Lowered, arguments
 from tritorch.host.chains.steps import Step, Trace, Untraceable
@@ -20,14 +20,14 @@ from tritorch.host.chains.steps import Step, Trace, Untraceable
 FEWEST = 3  # steps of arithmetic that are shared, from which an array more is worth it
 
 
-def early(
+def hoisted(
     notes: Sequence[Note], forms: list[Form], fixed: Sequence[Form], before: set[int],
     forward: Sequence[Note],
 ) -> tuple[list[Note], list[Note]]:  # fmt: skip
-    """The notes of a backward pass without what is computed early, and notes of that.
+    """The notes of a backward pass without hoisted ones, and the notes that are hoisted.
 
     before: values of the forward pass, whose notes are `forward`; fixed: forms, as far as sizes are
-    known."""
+    static."""
     late, found = [], []
     written = {n for note in notes if note.writes for n in note.results}
     for note in notes:
@@ -49,7 +49,7 @@ def _parts(
 ) -> tuple[Note, Note] | None:
     numbers = [x.number for x in note.inputs if type(x) is Value]
     known = [i for i, n in enumerate(numbers) if n in before]
-    if note.form != "pointwise" or not known or len(known) == len(numbers):
+    if note.form != NoteForm.POINTWISE or not known or len(known) == len(numbers):
         return None
     if shape_of(Lowered(None, arguments(note), note.results, note, False), fixed) is None:  # type: ignore[arg-type]
         return None
@@ -73,7 +73,8 @@ def _parts(
 
 
 def _shared(part: Note, forward: Sequence[Note], fixed: Sequence[Form]) -> int:
-    """How much of a part the forward pass computes, too, of what the part reads, in steps."""
+    """The number of steps of a part that the forward pass computes, too, from values that the part
+    reads."""
     read = {x.number for x in part.inputs if type(x) is Value}
     group = Group((), 0)
     for note in forward:
@@ -89,7 +90,7 @@ def _shared(part: Note, forward: Sequence[Note], fixed: Sequence[Form]) -> int:
 
 
 def _cost(steps: Sequence[Step]) -> int:
-    """How many steps of arithmetic take as long."""
+    """The number of steps of arithmetic that take as long."""
     dear = [x for x in steps if x.kind == "loop" and hasattr(_C, x.what.name)]
     return len(steps) + (FEWEST - 1) * len(dear)
 
@@ -144,11 +145,12 @@ def _part(
     own.steps = [moved(step) for step in steps]
     last = len(numbers) - 1
     inputs = tuple(Value(numbers[min(value, last)]) for value in given)
-    return Note("steps", PartOp(name, own, values[result]), inputs, (), (made,), False)
+    return Note(NoteForm.STEPS, PartOp(name, own, values[result]), inputs, (), (made,), False)
 
 
-def placed(notes: list[Note], part: Note) -> int:
-    """After which notes a part can be computed: those that give, or write, what it reads."""
+def position_of(notes: list[Note], part: Note) -> int:
+    """The number of notes after which a part can be computed: those that give, or write, its
+    operands."""
     read = {x.number for x in part.inputs if type(x) is Value}
     return max(
         (i + 1 for i, note in enumerate(notes) if read.intersection(note.results)), default=0
@@ -159,15 +161,15 @@ def with_parts(
     notes: list[Note], args: list[dict[int, Any]], forms: list[Form], parts: Sequence[Note],
     like: Sequence[Form],
 ) -> list[int]:  # fmt: skip
-    """Adds parts to the notes of a forward pass, and to what is open in those; the numbers that
+    """Adds parts to the notes of a forward pass, and to their dynamic arguments; the numbers that
     their results have there."""
     found = []
     for part in parts:
         made = len(forms)
         forms.append(like[part.results[0]])
-        place = placed(notes, part)
-        notes.insert(place, part._replace(results=(made,)))
+        position = position_of(notes, part)
+        notes.insert(position, part._replace(results=(made,)))
         if args:
-            args.insert(place, {})
+            args.insert(position, {})
         found.append(made)
     return found

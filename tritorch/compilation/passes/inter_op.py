@@ -1,5 +1,6 @@
-"""Calls that are computed in steps, of which each has work for few threads: those that do not need
-each other run side by side, each in a thread of its own (both directions of a recurrent network).
+"""Inter-op parallelism: calls that are computed in steps, each of which has work for few threads,
+run at the same time, each in a thread of its own, if they are independent (both directions of a
+recurrent network).
 
 Functions of the CPU give the same bits however many threads they have.
 """
@@ -11,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.arrays import ndarray
-from tritorch.compilation.follow.tape import Form, Note, Value
-from tritorch.compilation.passes.fused_loops import ChainOp
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
+from tritorch.compilation.passes.fused_loops import CombinedOp
 from tritorch.compilation.plan.lowering import Lowered
 from tritorch.host import threads
 from tritorch.host.linalg import blas
@@ -20,9 +21,9 @@ from tritorch.host.linalg import blas
 _LEAST = 1 << 18  # multiply-adds of a step that is worth a thread
 
 
-class _Beside:
-    """Functions as one, which gives all results.  counts: of the arguments and the results of each;
-    wide: for how many threads a step has work."""
+class _ParallelCalls:
+    """Functions as one, which gives all results. counts: of the arguments and the results of each;
+    wide: the number of threads for which a step has work."""
 
     def __init__(self, calls: Sequence[Lowered], wide: int) -> None:
         self.functions = [call.function for call in calls]
@@ -44,7 +45,7 @@ class _Beside:
         return tuple(results)
 
 
-def side_by_side(calls: Sequence[Lowered], forms: Sequence[Form]) -> list[Lowered]:
+def parallel_calls(calls: Sequence[Lowered], forms: Sequence[Form]) -> list[Lowered]:
     """The calls, with one for those in steps that can run at the same time."""
     left, found = list(calls), []
     while left:
@@ -55,14 +56,14 @@ def side_by_side(calls: Sequence[Lowered], forms: Sequence[Form]) -> list[Lowere
             if len(group) > 1:
                 found += before
                 left[: len(before) + len(after) + len(group) - 1] = after
-                call = _joined(group, wide)
+                call = _combined(group, wide)
         found.append(call)
     return found
 
 
 def _width(call: Lowered, forms: Sequence[Form]) -> int:
-    """For how many threads a step of the call has work; 0 if it is no such call, or a step is so
-    small that Python's part of it, which has one thread at a time, is the larger one."""
+    """The number of threads for which a step of the call has work; 0 if it is no such call, or a
+    step is so small that Python's part of it, which has one thread at a time, is the larger one."""
     step = getattr(call.note.op, "step", None)
     if step is None or call.writes or call.function is not call.note.op.cpu:
         return 0
@@ -76,8 +77,8 @@ def _width(call: Lowered, forms: Sequence[Form]) -> int:
 def _group(
     first: Lowered, later: Sequence[Lowered], forms: Sequence[Form]
 ) -> tuple[list[Lowered], list[Lowered], list[Lowered]]:
-    """A call with those in steps that follow and need none of them; and what lies between: what
-    needs none of them, and what does."""
+    """A call with those in steps that follow and need none of them; and the calls between them:
+    those that need none of them, and those that do."""
     group = [first]
     before: list[Lowered] = []
     after: list[Lowered] = []
@@ -97,9 +98,16 @@ def _group(
     return group, before[: known[0]], after[: known[1]]
 
 
-def _joined(group: Sequence[Lowered], wide: int) -> Lowered:
+def _combined(group: Sequence[Lowered], wide: int) -> Lowered:
     args = tuple(x for call in group for x in call.args)
     results = tuple(number for call in group for number in call.results)
     inputs = tuple(x for x in args if type(x) is Value)
-    note = Note("joined", ChainOp([call.note.op.name for call in group]), inputs, (), results, True)
-    return Lowered(_Beside(group, wide), args, results, note, False)
+    note = Note(
+        NoteForm.COMBINED,
+        CombinedOp([call.note.op.name for call in group]),
+        inputs,
+        (),
+        results,
+        True,
+    )
+    return Lowered(_ParallelCalls(group, wide), args, results, note, False)

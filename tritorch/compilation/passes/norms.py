@@ -1,5 +1,5 @@
 """Batch norms with the relu that follows, and their gradients with the relu's, in the passes over
-memory that they make alone."""
+memory that a norm makes alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.arrays import ndarray
-from tritorch.compilation.follow.tape import Form, Note, Value
-from tritorch.compilation.passes.fused_loops import LEAST, ChainOp
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
+from tritorch.compilation.passes.fused_loops import LEAST, CombinedOp
 from tritorch.compilation.plan.lowering import Lowered
 from tritorch.core.layout import contiguous_strides
 from tritorch.host.chains.rowwise import SINGLE
@@ -35,7 +35,7 @@ def _gradients_relu(
     return batch_norm_backward(g, x, w, mean, rstd, training, y)
 
 
-def normed(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> list[Lowered]:
+def fuse_norms(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> list[Lowered]:
     """The calls, with one for each batch norm and its relu, or the gradients of both."""
     reads = Counter(x.number for call in calls for x in call.args if type(x) is Value)
     found: list[Lowered | None] = []
@@ -55,7 +55,7 @@ def normed(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> l
             norm = found[norms[given]]
             assert norm is not None
             results = (call.results[0], *norm.results[1:])
-            found[norms[given]] = _joined(norm, _normalised_relu, norm.args, results, "relu")
+            found[norms[given]] = _combined(norm, _normalised_relu, norm.args, results, "relu")
             found[i] = None
         elif _is_pointwise(call, relu_backward) and is_dense(call, forms):
             masks[call.results[0]] = i
@@ -64,25 +64,25 @@ def normed(calls: Sequence[Lowered], forms: Sequence[Form], kept: set[int]) -> l
             assert mask is not None
             args = (*mask.args, *call.args[1:])
             found[masks[given]] = None
-            found[i] = _joined(call, _gradients_relu, args, call.results, "relu_backward")
+            found[i] = _combined(call, _gradients_relu, args, call.results, "relu_backward")
     return [call for call in found if call is not None]
 
 
-def _untouched(places: dict[int, int], found: Sequence[Any], call: Lowered) -> dict[int, int]:
-    """Those of the calls whose arrays another call does not write."""
+def _untouched(indices: dict[int, int], found: Sequence[Any], call: Lowered) -> dict[int, int]:
+    """The calls whose arrays another call does not write."""
     touched = {x.number for x in call.args if type(x) is Value} | set(call.results)
     return {
-        number: i for number, i in places.items()
+        number: i for number, i in indices.items()
         if not touched & ({number} | {x.number for x in found[i].args if type(x) is Value})
     }  # fmt: skip
 
 
 def _is_pointwise(call: Lowered, function: Any) -> bool:
-    return call.note.form == "pointwise" and call.note.op.function is function
+    return call.note.form == NoteForm.POINTWISE and call.note.op.function is function
 
 
 def is_dense(call: Lowered, forms: Sequence[Form]) -> bool:
-    """Whether all its arrays are dense, large or of one dim, and of float32."""
+    """True if all its arrays are dense, large or of one dim, and of float32."""
     for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
         form = forms[number]
         dense = form.kind is ndarray and form.strides == contiguous_strides(form.shape)
@@ -102,10 +102,10 @@ def _is_whole(call: Lowered, forms: Sequence[Form], name: str) -> bool:
     )
 
 
-def _joined(
+def _combined(
     call: Lowered, function: Any, args: tuple[Any, ...], results: tuple[int, ...], name: str
 ) -> Lowered:
-    op = ChainOp([call.note.op.name, name])
+    op = CombinedOp([call.note.op.name, name])
     inputs = tuple(x for x in args if type(x) is Value)
-    note = Note("joined", op, inputs, (), results, True)
+    note = Note(NoteForm.COMBINED, op, inputs, (), results, True)
     return Lowered(_C.Quiet(function), args, results, note, False)

@@ -1,5 +1,5 @@
-"""What is done to a program's calls before it is made: one small pass after the other, each a
-function from calls to calls.  All but the last one keep bits; that one does if it is told to."""
+"""The pass pipeline: small passes over a program's calls, one after the other, each a function from
+calls to calls.  All but the last one keep bits; that one does if it is told to."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from tritorch.compilation.follow.tape import Form
 from tritorch.compilation.fuse.fuser import written_kernels
-from tritorch.compilation.passes.concat import joined
-from tritorch.compilation.passes.cse import once
-from tritorch.compilation.passes.fused_loops import fused
-from tritorch.compilation.passes.inter_op import side_by_side
-from tritorch.compilation.passes.norms import normed
+from tritorch.compilation.passes.concat import concat_gradients
+from tritorch.compilation.passes.cse import eliminate_common_calls
+from tritorch.compilation.passes.fused_loops import fuse_loops
+from tritorch.compilation.passes.inter_op import parallel_calls
+from tritorch.compilation.passes.norms import fuse_norms
 from tritorch.compilation.plan.lowering import Lowered
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class About:
-    """What passes know of a program.  forms: they say of arrays whose sizes are open that they are
-    of an unknown kind; given: values from outside; kept: those needed at the end; alone: values
-    from outside whose memory no other value shows."""
+class Context:
+    """The program that passes are run on. forms: arrays with dynamic sizes are of an unknown kind
+    there; given: values from outside; kept: those needed at the end; alone: values from outside
+    whose memory no other value shows."""
 
     forms: Sequence[Form]
     given: Iterable[int]
@@ -33,33 +33,33 @@ class About:
     making: Making
 
 
-def _written(calls: Sequence[Lowered], of: About) -> Sequence[Lowered]:
-    making = of.making
+def _write_kernels(calls: Sequence[Lowered], context: Context) -> Sequence[Lowered]:
+    making = context.making
     if not making.fusing:
         return calls
     # CUDA graphs can have no tables of addresses.
     exact, tables = making.fusing == "exact", not making.graphs
-    return written_kernels(calls, list(of.forms), of.kept, exact, of.alone, tables)
+    return written_kernels(calls, list(context.forms), context.kept, exact, context.alone, tables)
 
 
 # In their order, by the names by which they are switched off.
-PASSES: dict[str, Callable[[Sequence[Lowered], About], Sequence[Lowered]]] = {
-    "once": lambda calls, of: once(calls, of.given, of.kept),
-    "joining": lambda calls, of: joined(calls, of.forms, of.kept),
-    "norms": lambda calls, of: normed(calls, of.forms, of.kept),
-    "chains": lambda calls, of: fused(calls, of.forms, of.kept),
-    "beside": lambda calls, of: side_by_side(calls, of.forms),
-    "fusing": _written,
+PASSES: dict[str, Callable[[Sequence[Lowered], Context], Sequence[Lowered]]] = {
+    "cse": lambda calls, context: eliminate_common_calls(calls, context.given, context.kept),
+    "concat": lambda calls, context: concat_gradients(calls, context.forms, context.kept),
+    "norms": lambda calls, context: fuse_norms(calls, context.forms, context.kept),
+    "fused_loops": lambda calls, context: fuse_loops(calls, context.forms, context.kept),
+    "inter_op": lambda calls, context: parallel_calls(calls, context.forms),
+    "fusion": _write_kernels,
 }
 
 
-def improved(
+def run_passes(
     calls: Sequence[Lowered], forms: Sequence[Form], given: Iterable[int], kept: set[int],
     making: Making, alone: Collection[int] = (),
 ) -> list[Lowered]:  # fmt: skip
-    """The calls of a program, improved by the passes that are not switched off."""
-    about = About(forms, given, kept, alone, making)
+    """The calls of a program, optimised by the passes that are not switched off."""
+    context = Context(forms, given, kept, alone, making)
     for name, run in PASSES.items():
         if name not in making.without:
-            calls = run(calls, about)
+            calls = run(calls, context)
     return list(calls)

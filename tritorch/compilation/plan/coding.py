@@ -1,4 +1,4 @@
-"""Plain data of plans as JSON, both ways: numbers, texts, tuples, dtypes, devices, open sizes,
+"""Plain data of plans as JSON, both ways: numbers, texts, tuples, dtypes, devices, dynamic sizes,
 records' calls.
 
 A tuple is a list; all else that JSON has no word for is an object of one item, whose name says what
@@ -14,8 +14,8 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.arrays import ndarray
-from tritorch.compilation.dynamic_shapes.symbols import Open
-from tritorch.compilation.follow.tape import Form, Note, Value
+from tritorch.compilation.dynamic_shapes.symbols import DynamicNumber
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
 from tritorch.core import dtype as dtypes, layout
 from tritorch.core.device import device as Device
 from tritorch.core.dispatching import COPY
@@ -55,7 +55,7 @@ def dtype_of(name: Any) -> Any:
 
 
 def encoded(x: Any) -> Any:
-    """What JSON can write."""
+    """The data as JSON can write it."""
     if x is None or type(x) in (bool, int, str):
         return x
     if type(x) is float:
@@ -110,25 +110,25 @@ def _text(x: Any) -> str:
     return x
 
 
-def _read_open(reader: Reader, given: Any, depth: int) -> Any:
+def _read_dynamic(reader: Reader, given: Any, depth: int) -> Any:
     if not isinstance(given, list) or len(given) != 2 or not isinstance(given[1], list):
-        raise PackageError("a number that is left open is not written as one")
+        raise PackageError("a dynamic number is not written as one")
     code = []
     for part in given[1]:
         if not isinstance(part, list) or len(part) != 2 or part[0] not in _OPERATIONS:
-            raise PackageError("a number that is left open has an unknown operation")
+            raise PackageError("a dynamic number has an unknown operation")
         sign, operand = part
         if sign == "n":
             whole(operand, 0, reader.numbers - 1)
         elif sign == "i":
             whole(operand, -(2**63), 2**63 - 1)
         elif (type(operand) is not float) if sign == "r" else (operand is not None):
-            raise PackageError("a number that is left open has a wrong operand")
+            raise PackageError("a dynamic number has a wrong operand")
         code.append((sign, operand))
     try:
-        return Open(tuple(code), _text(given[0]))
+        return DynamicNumber(tuple(code), _text(given[0]))
     except (TypeError, ValueError, OverflowError) as error:
-        raise PackageError(f"a number that is left open: {error}") from None
+        raise PackageError(f"a dynamic number: {error}") from None
 
 
 def _read_device(reader: Reader, given: Any, depth: int) -> Any:
@@ -179,10 +179,10 @@ def _error_out(x: type[Any]) -> str:
     return x.__name__
 
 
-# By name: the type, what JSON has of one, and what reads that.
+# By name: the type, the writer of its JSON, and the reader.
 _KINDS: dict[str, tuple[Any, Callable[[Any], Any], Callable[..., Any]]] = {
     "float": ((), str, _of(_FLOATS, "float")),
-    "open": (Open, lambda x: [str(x), [list(part) for part in x.code]], _read_open),
+    "open": (DynamicNumber, lambda x: [str(x), [list(part) for part in x.code]], _read_dynamic),
     "dtype": (dtypes.dtype, lambda x: x.name, lambda reader, given, depth: dtype_of(given)),
     "device": (Device, lambda x: "cpu" if x.type == "cpu" else "own", _read_device),
     "format": ((layout.memory_format, layout.layout), _last_name, _of(_FORMATS, "format")),
@@ -197,12 +197,15 @@ _KINDS: dict[str, tuple[Any, Callable[[Any], Any], Callable[..., Any]]] = {
 
 # ---- arrays and calls ----------------------------------------------------------------------------
 
-FORMS = ("call", "pointwise", "in place", "make", "copy", "draw", "check")
-_OF_NO_RECORD: dict[str, Any] = {"copy": COPY, "draw": RESERVE}
+FORMS = (  # that a file may have
+    NoteForm.CALL, NoteForm.POINTWISE, NoteForm.IN_PLACE, NoteForm.MAKE, NoteForm.COPY,
+    NoteForm.DRAW, NoteForm.CHECK,
+)  # fmt: skip
+_OF_NO_RECORD: dict[str, Any] = {NoteForm.COPY: COPY, NoteForm.DRAW: RESERVE}
 
 
 def form_out(form: Form) -> list[Any]:
-    """What JSON can write of what an array looks like."""
+    """The form of an array as JSON can write it."""
     if form.kind is int:
         return ["number"]
     if form.kind is ndarray:
@@ -215,7 +218,7 @@ def form_out(form: Form) -> list[Any]:
 
 
 def form_in(row: Any, own: type) -> Form:
-    """What `form_out` wrote; own: the type of arrays that are not the CPU's."""
+    """The form that `form_out` wrote; own: the type of arrays that are not the CPU's."""
     if row == ["number"]:
         return Form(int, (), None, ())
     where, name, shape, strides = row
@@ -239,23 +242,23 @@ def as_list(x: Any) -> list[Any]:
 
 
 def name_of(note: Note) -> str | None:
-    """The name by which what is called is found; None if it is no record of tritorch's own."""
-    if note.form not in FORMS or note.op is None:  # a check that only its stretch makes
+    """The name by which a note's record is found; None if it is no record of tritorch's own."""
+    if note.form not in FORMS or note.op is None:  # a check that only its block has
         return None
     name = note.op.name
-    if note.form == "check":
+    if note.form == NoteForm.CHECK:
         function = note.op.function
         name = f"{function.__module__}.{function.__name__}"
     return name if _op(note.form, name) == note.op else None
 
 
 def note_out(note: Note) -> list[Any]:
-    """What JSON can write of a record's call."""
+    """A record's call as JSON can write it."""
     name = name_of(note)
     if name is None:
         what = getattr(note.op, "name", note.form)
         raise PackageError(f"{what} is no record of tritorch's own, which a package could name")
-    row = note.form, name, note.inputs, note.params
+    row = note.form.value, name, note.inputs, note.params
     try:
         return [encoded(x) for x in row] + [list(note.results), note.several]
     except PackageError as error:
@@ -263,7 +266,7 @@ def note_out(note: Note) -> list[Any]:
 
 
 def note_in(row: Any, read: Reader) -> Note:
-    """What `note_out` wrote."""
+    """The call that `note_out` wrote."""
     form, name, inputs, params, results, several = row
     op = _op(form, name)
     if form not in FORMS or op is None:
@@ -272,11 +275,11 @@ def note_in(row: Any, read: Reader) -> Note:
     given = read(inputs), read(params)
     if not all(type(x) is tuple for x in given) or type(several) is not bool:
         raise PackageError(f"{name}: the call is none")
-    return Note(form, op, *given, numbers, several)
+    return Note(NoteForm(form), op, *given, numbers, several)
 
 
 def _op(form: Any, name: Any) -> Any:
-    """What a call of a form and a name is of; None if there is no such thing."""
-    if form == "check":
+    """The record, or its stand-in, of a call's form and name; None if there is no such thing."""
+    if form == NoteForm.CHECK:
         return ValueCheck(LOOKING[name]) if name in LOOKING else None
     return _OF_NO_RECORD.get(form) or OPERATORS.get(name)

@@ -1,8 +1,8 @@
-"""What the functions of a program move and compute: the table of a region.
+"""Costs of a program's functions: bytes and operations, for the table that TORCH_LOGS=plan shows.
 
-Bytes are what each function reads and writes, once each; operations are those of records' costs,
-and of a written kernel one an element of each record that it computes.  On a GPU its clocks say how
-long a function takes at least.
+Bytes are those that each function reads and writes, once each; operations are those of records'
+costs, and of a written kernel one an element of each record that it computes.  On a GPU its clocks
+say how long a function takes at least.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
-from tritorch.compilation.follow.tape import Form, Value
+from tritorch.compilation.follow.tape import Form, NoteForm, Value
 from tritorch.compilation.plan.lowering import Lowered
 from tritorch.core.dtype import dtype, from_numpy_dtype
 from tritorch.ops.record.cost import cost_of
 
 
 class Cost(NamedTuple):
-    """Of one function: kernels that were written for it (0: the records' own), bytes, operations;
-    None where sizes are open or nobody knows."""
+    """The cost of one function: kernels that were written for it (0: the records' own), bytes,
+    operations; None where sizes are dynamic or nobody knows."""
 
     written: int
     bytes: int | None
@@ -29,20 +29,20 @@ class Cost(NamedTuple):
 
 
 def costs(calls: Sequence[Lowered], forms: Sequence[Form]) -> list[Cost]:
-    """Of each function of a program."""
+    """The cost of each function of a program."""
     return [_of(call, forms) for call in calls]
 
 
 def _of(call: Lowered, forms: Sequence[Form]) -> Cost:
     function = call.function
     moved = getattr(function, "bytes", None)
-    if callable(moved):  # a kernel that was written, or a product's with an ending
+    if callable(moved):  # a kernel that was written, or a product's with an epilogue
         return Cost(getattr(function, "launches", 1), moved(), _written(function, forms))
     if getattr(call.note.op, "is_view", False):
         return Cost(0, 0, 0)
     try:
         note = call.note
-        params = note.params if note.form == "call" else ()
+        params = note.params if note.form == NoteForm.CALL else ()
         found = cost_of(note.op, [_spec(x, forms) for x in note.inputs], params)
     except Exception:  # of no record, or of one that says nothing without values
         return Cost(0, _moved(call, forms), None)
@@ -59,7 +59,8 @@ def _spec(x: Any, forms: Sequence[Form]) -> Any:
 
 
 def _moved(call: Lowered, forms: Sequence[Form]) -> int | None:
-    """The bytes of the arrays of a call, once each; None if one of them is not known, or open."""
+    """The bytes of the arrays of a call, once each; None if one of them is not known, or
+    dynamic."""
     numbers = {x.number for x in call.args if type(x) is Value} | {*call.results} - {-1}
     if not all(0 <= number < len(forms) for number in numbers):
         return None
@@ -73,7 +74,7 @@ def _moved(call: Lowered, forms: Sequence[Form]) -> int | None:
 
 def _written(function: Any, forms: Sequence[Form]) -> int | None:
     """Operations of a kernel that was written: an element of each definition; and of the product
-    that it ends."""
+    whose epilogue it is."""
     elements, call = getattr(function, "elements", None), getattr(function, "call", None)
     if call is None:
         return elements
@@ -95,7 +96,7 @@ _SCALAR = 256
 
 
 class Peaks(NamedTuple):
-    """What a GPU does in a second at most: bytes, products' operations, others."""
+    """The peak rates of a GPU, a second: bytes, products' operations, others."""
 
     bytes: float
     products: float
@@ -114,7 +115,8 @@ def peaks_of(device: int) -> Peaks | None:
 
 
 def shown(row: Cost, call: Lowered, forms: Sequence[Form]) -> str:
-    """One function's columns; on a GPU with the least time that it takes, and what decides that."""
+    """One function's columns; on a GPU with the least time that it takes, and whether memory or
+    arithmetic decides it."""
     if row.bytes is None:
         return "?"
     text = f"{row.bytes / 1e6:.3f} MB"

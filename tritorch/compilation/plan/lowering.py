@@ -1,7 +1,7 @@
-"""From a record's call to the function of arrays that computes it.
+"""Lowering: from a record's call to the function of arrays that computes it.
 
-A function is taken that a call of the record runs, without what surrounds it: `quick`.  Where what
-it gives lies otherwise than eager's result, the record's own call takes its place: `whole`.
+A function is taken that a call of the record runs, without what surrounds it: `quick`.  Where its
+result has another layout than eager's, the record's own call takes its place: `whole`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.arrays.arrays import dtype_of_kind, ndarray
 from tritorch.arrays.meta import MetaArray
-from tritorch.compilation.follow.tape import Form, Note, Unfit, Value, renumbered
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Unfit, Value, renumbered
 from tritorch.core.dtype import from_numpy_dtype
 from tritorch.core.generator import default_for
 from tritorch.core.promotion import result_type
@@ -24,7 +24,7 @@ from tritorch.schema import table
 
 
 class Lowered(NamedTuple):
-    """A function of arrays and constants, and what it gives."""
+    """A function of arrays and constants, with its arguments and results."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]  # `Value`s and constants
@@ -44,7 +44,7 @@ class Lowered(NamedTuple):
     def as_called(self) -> Note:
         """The note with the arguments that the function gets: passes may have replaced some."""
         note, n = self.note, len(self.note.inputs)
-        params = self.args[n:] if note.form in ("call", "make") else note.params
+        params = self.args[n:] if note.form in (NoteForm.CALL, NoteForm.MAKE) else note.params
         return note._replace(inputs=self.args[:n], params=params)
 
 
@@ -61,13 +61,13 @@ def _wrapped(x: Any) -> Any:
 def whole(note: Note) -> Callable[..., Any]:
     """The record's own call, as a function of arrays and params (numbers are constants)."""
     op, n = note.op, len(note.inputs)
-    if note.form == "call":
+    if note.form == NoteForm.CALL:
         return lambda *given: _arrays(op.call([_wrapped(x) for x in given[:n]], given[n:]))
-    if note.form == "pointwise":
+    if note.form == NoteForm.POINTWISE:
         return lambda *given: _arrays(apply(op, [_wrapped(x) for x in given]))
-    if note.form == "make":
+    if note.form == NoteForm.MAKE:
         return op.make
-    if note.form == "copy":
+    if note.form == NoteForm.COPY:
         return arrays.copy
     if isinstance(op, Pointwise):
         return lambda *given: _arrays(apply_in_place(op, [_wrapped(x) for x in given]))
@@ -96,50 +96,50 @@ def _in_place(note: Note) -> Callable[..., Any]:
 
 
 def quick(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
-    """The function that a call of the record comes to, with the note's inputs and then its params;
-    None where that is not known."""
+    """The function that a call of the record runs, with the note's inputs and then its params; None
+    where that is not known."""
     op = note.op
-    if note.form == "check":
+    if note.form == NoteForm.CHECK:
         return lambda *given: op.function(*given) or ()
     forms = [known[x.number] for x in note.inputs if type(x) is Value]
     on_gpu = any(form.kind is _C.Array for form in forms)
-    if note.form == "make":
+    if note.form == NoteForm.MAKE:
         return op.make
-    if note.form == "copy":
+    if note.form == NoteForm.COPY:
         return arrays.copy
-    if note.form == "draw":
+    if note.form == NoteForm.DRAW:
         return lambda device, count: default_for(device).draw(count)
-    if note.form == "call":
+    if note.form == NoteForm.CALL:
         function = op.gpu if on_gpu else op.cpu
         if op.variadic:
             n = len(note.inputs)
             return lambda *given: function(list(given[:n]), *given[n:])
         return function
-    if note.form == "pointwise" and not on_gpu and is_direct(op, note, forms):
+    if note.form == NoteForm.POINTWISE and not on_gpu and is_direct(op, note, forms):
         if all(_size(form.shape) < BIG for form in forms):
             return op.cpu
-    return general(note, known) if note.form == "pointwise" else None
+    return general(note, known) if note.form == NoteForm.POINTWISE else None
 
 
 def general(note: Note, known: Sequence[Form]) -> Callable[..., Any] | None:
     """A pointwise record's computation, its types decided."""
     op = note.op
-    twins = [twin_of(known[x.number]) if type(x) is Value else x for x in note.inputs]
+    metas = [meta_tensor(known[x.number]) if type(x) is Value else x for x in note.inputs]
     if len({known[x.number].kind for x in note.inputs if type(x) is Value}) > 1:
         return None  # a number that lies on the other device
-    compute = op.compute_dtype(result_type(*twins[op.masks : len(twins) - op.beside]))
+    compute = op.compute_dtype(result_type(*metas[op.masks : len(metas) - op.beside]))
     result = op.result_dtype(compute)
     run = op.compute
     return lambda *operands: run(operands, compute, result)
 
 
-def twin_of(form: Form) -> Any:
-    """A tensor that looks like an array."""
+def meta_tensor(form: Form) -> Any:
+    """A meta tensor with the form of an array."""
     return _C.wrap(MetaArray(form.shape, dtype_of_kind(form.dtype), form.strides))
 
 
 def is_direct(op: Pointwise, note: Note, forms: list[Form]) -> bool:
-    """Whether the CPU's function takes the operands as they are (`apply._direct`)."""
+    """True if the CPU's function takes the operands as they are (`apply._direct`)."""
     kinds = {form.dtype for form in forms[op.masks :]}
     return (
         not op.masks
@@ -151,7 +151,7 @@ def is_direct(op: Pointwise, note: Note, forms: list[Form]) -> bool:
 
 
 def into_itself(note: Note, known: Sequence[Form]) -> bool:
-    """Whether NumPy's function may write a pointwise record's result into its first input."""
+    """True if NumPy's function may write a pointwise record's result into its first input."""
     op = note.op
     if not isinstance(op, Pointwise) or not op.is_ufunc or op.masks or op.beside:
         return False
@@ -181,20 +181,20 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 def arguments(note: Note) -> tuple[Any, ...]:
-    """What a note's function is called with."""
-    return note.inputs if note.form == "pointwise" else (*note.inputs, *note.params)
+    """The arguments of a note's function."""
+    return note.inputs if note.form == NoteForm.POINTWISE else (*note.inputs, *note.params)
 
 
 def lowered(note: Note, known: Sequence[Form]) -> Lowered:
     """A note's function, the quick one where there is one."""
     op = note.op
-    if note.form == "steps":
+    if note.form == NoteForm.STEPS:
         return Lowered(op.function, note.inputs, note.results, note, False)
-    if note.form == "pointwise" and note.params != (None,):
+    if note.form == NoteForm.POINTWISE and note.params != (None,):
         raise Unfit(f"{op.name} writes into out=")
-    if note.form == "in place" and into_itself(note, known):
+    if note.form == NoteForm.IN_PLACE and into_itself(note, known):
         return Lowered(op.cpu, (*note.inputs, note.inputs[0]), note.results, note, True)
-    changes = note.form == "check" or note.writes or note.draws or note.meets
+    changes = note.form == NoteForm.CHECK or note.writes or note.draws or note.meets
     function = quick(note, known)
     if function is None:
         function = whole(note)

@@ -1,6 +1,5 @@
-"""Calls on tensors without memory: what they call shows what values decide, and, with symbols for
-sizes, what sizes decide.
-"""
+"""Meta execution: calls run on tensors without memory, which shows whether values decide them, and,
+with symbols for sizes, what sizes decide."""
 
 from __future__ import annotations
 
@@ -11,14 +10,14 @@ from tritorch import _C
 from tritorch.arrays.meta import MetaArray, meta_of
 from tritorch.compilation.dynamic_shapes.symbols import apart, arguments, hinted, strides_of
 from tritorch.compilation.follow.calls import Layout, Slot, mapped
-from tritorch.compilation.follow.tape import Form, Tape, Unfit
+from tritorch.compilation.follow.tape import Form, NoteForm, Tape, Unfit
 from tritorch.core.device import PretendedDevice, pretence_changes
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 
 
-class _Describing:
-    """Whose tensors without memory are: what a FakeTensorMode is to those it makes."""
+class _MetaMode:
+    """The owner of meta tensors: what a FakeTensorMode is to those it makes."""
 
     allow_non_fake_inputs = True
 
@@ -27,22 +26,27 @@ class _Describing:
         raise Unfit("values decide what is called")
 
 
-_describing = _Describing()
+_meta_mode = _MetaMode()
 
 
-class DescribedTape(Tape):
-    """What is called on tensors without memory, call by call as on another tape.
+class MetaTape(Tape):
+    """The calls of a run on meta tensors, call by call as on another tape.
 
-    Results lie as they did there: that is a backend's choice, of sizes and strides alone."""
+    Results have the layouts that they had there: those are a backend's choice, of sizes and strides
+    alone."""
 
     def __init__(self, like: Tape) -> None:
         super().__init__()
         self.like = like
 
     def note(self, form: str, op: Any, tensors: Sequence[Any], params: Any, result: Any) -> None:
-        place = len(self.notes)
-        if place < len(self.like.notes) and form in ("call", "pointwise") and not op.is_view:
-            noted = self.like.notes[place]
+        position = len(self.notes)
+        if (
+            position < len(self.like.notes)
+            and form in (NoteForm.CALL, NoteForm.POINTWISE)
+            and not op.is_view
+        ):
+            noted = self.like.notes[position]
             if noted.op is op and len(noted.results) == (len(result) if noted.several else 1):
                 for number, x in zip(noted.results, result if noted.several else (result,)):
                     if number >= 0 and type(x._array) is MetaArray:
@@ -51,7 +55,7 @@ class DescribedTape(Tape):
 
 
 def _lay(array: MetaArray, form: Form) -> None:
-    """Lets an array lie as another does: with symbols for sizes, in the same order of dims."""
+    """Gives an array the layout of another: with symbols for sizes, in the same order of dims."""
     if len(form.shape) != len(array.shape):
         return
     if all(type(n) is int for n in array.shape):
@@ -61,27 +65,27 @@ def _lay(array: MetaArray, form: Form) -> None:
         array.strides = strides_of(array.shape, form.shape, form.strides, {})
 
 
-def describing() -> Scope:
-    """Inside, functions compute with tensors without memory."""
-    return Scope(*pretence_changes(_describing), (_C.set_grad_enabled, _C.is_grad_enabled()))
+def on_meta() -> Scope:
+    """Inside, functions compute with meta tensors."""
+    return Scope(*pretence_changes(_meta_mode), (_C.set_grad_enabled, _C.is_grad_enabled()))
 
 
-def twin_of(x: Tensor, layout: Layout | None = None, grads: bool = True) -> Tensor:
-    """A tensor without memory like another; layout: its sizes and strides, if some are symbols;
-    grads: whether it wants gradients if the other one does."""
+def meta_copy(x: Tensor, layout: Layout | None = None, grads: bool = True) -> Tensor:
+    """A meta tensor like a tensor; layout: its sizes and strides, if some are symbols; grads:
+    whether it requires gradients if the tensor does."""
     like = meta_of(x._array)
     shape, strides = (like.shape, like.strides) if layout is None else layout
-    where = PretendedDevice(like.device, _describing)
-    twin = _C.wrap(MetaArray(shape, like.dtype, strides, where))
-    return twin.requires_grad_() if grads and x._requires_grad else twin
+    where = PretendedDevice(like.device, _meta_mode)
+    made = _C.wrap(MetaArray(shape, like.dtype, strides, where))
+    return made.requires_grad_() if grads and x._requires_grad else made
 
 
-def described(
+def meta_copies(
     tensors: dict[int, Tensor], layouts: dict[int, Layout] | None = None
 ) -> dict[int, Tensor]:
-    """Twins of tensors without memory, by slot."""
+    """Meta tensors like tensors, by slot."""
     known = layouts or {}
-    return {slot: twin_of(x, known.get(slot)) for slot, x in tensors.items()}
+    return {slot: meta_copy(x, known.get(slot)) for slot, x in tensors.items()}
 
 
 def substituted(value: Any, tensors: dict[int, Tensor]) -> Any:
@@ -106,8 +110,8 @@ def bind(pattern: Any, value: Any, tensors: dict[int, Tensor]) -> None:
 def run_again(
     steps: Sequence[Any], tensors: dict[int, Tensor], numbers: Sequence[Any] = ()
 ) -> None:
-    """Makes the calls of steps, as they were made, on other tensors; numbers: those that are open,
-    or their symbols."""
+    """Runs the calls of steps, as they were made, on other tensors; numbers: the dynamic ones, or
+    their symbols."""
     with Scope(
         (_C.set_inference_mode, _C.is_inference_mode()), (_C.set_grad_enabled, _C.is_grad_enabled())
     ):
@@ -119,22 +123,22 @@ def run_again(
             bind(step.call.results, step.gate(*substituted(args, tensors), **named), tensors)
 
 
-def run_described(
+def run_on_meta(
     steps: Sequence[Any], tensors: dict[int, Tensor], numbers: Sequence[Any] = ()
 ) -> None:
-    """Makes the calls of steps on tensors without memory."""
-    with describing():
+    """Runs the calls of steps on meta tensors."""
+    with on_meta():
         run_again(steps, tensors, numbers)
 
 
 def _call_text(call: tuple[Any, ...]) -> str:
     form, op, params, numbers = call
     given = ", ".join(["_" if x is None else repr(x) for x in numbers] + [repr(p) for p in params])
-    return f"{op.name}({given})" + (" in place" if form == "in place" else "")
+    return f"{op.name}({given})" + (" in place" if form == NoteForm.IN_PLACE else "")
 
 
 def require_same_calls(tape: Tape, other: Tape, symbols: Sequence[Any]) -> None:
-    """Refuses a segment whose records' calls values decide: without any, they are others.
+    """Refuses a segment whose records' calls values decide: in meta execution, they are others.
 
     symbols: those that the other tape has in place of some of this run's numbers."""
     mine, theirs = tape.calls(), other.calls()

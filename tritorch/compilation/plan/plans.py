@@ -1,8 +1,8 @@
-"""Plans: what waits as functions of arrays, without what surrounds them in a call.
+"""Plans: segments as functions of arrays, without what surrounds them in a call.
 
-The first time that a segment waits, its calls are made as they are, and the records' calls in them
-are noted (`Tape`).  The second time the functions behind those are run in their place, each result
-compared with what was noted (`Draft`).  From the third time on a native program runs them.
+The first time that a segment is deferred, its calls are made as they are, and the records' calls in
+them are noted (`Tape`).  The second time the functions behind those run in their place, each result
+compared with the noted one (`Draft`).  From the third time on a native program runs them.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch.arrays.arrays import ndarray
-from tritorch.compilation.dynamic_shapes.symbols import Path, computed, opened, places_of
+from tritorch.compilation.dynamic_shapes.symbols import Path, computed, indices_of, make_dynamic
 from tritorch.compilation.follow import counts
 from tritorch.compilation.follow.calls import Slot, slots_of
-from tritorch.compilation.follow.tape import Form, Tape, Unfit, Value, form_of, renumbered
-from tritorch.compilation.passes.functionalize import renamed
-from tritorch.compilation.passes.pipeline import improved
+from tritorch.compilation.follow.tape import Form, NoteForm, Tape, Unfit, Value, form_of, renumbered
+from tritorch.compilation.passes.functionalize import functionalized
+from tritorch.compilation.passes.pipeline import run_passes
 from tritorch.compilation.plan.lowering import Lowered, whole
 from tritorch.compilation.plan.meta_execution import (
-    DescribedTape,
-    described,
+    MetaTape,
+    meta_copies,
     require_same_calls,
-    run_described,
+    run_on_meta,
 )
-from tritorch.compilation.plan.symbolic_arguments import Varying, varying
+from tritorch.compilation.plan.symbolic_arguments import SymbolicArguments, symbolic_arguments
 from tritorch.compilation.tools import showing
 from tritorch.core import dispatching, scopes
 from tritorch.core.dispatching import noting
@@ -39,7 +39,7 @@ MOST_CHANGED = 0.75
 
 
 class Making(NamedTuple):
-    """How programs are made."""
+    """The options of programs."""
 
     graphs: bool = False  # whether they are launched as CUDA graphs
     # Whether kernels for GPUs are written for several calls: "" no, "exact" with eager's bits,
@@ -49,7 +49,8 @@ class Making(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A tensor that somebody holds when a segment is computed: whose it is a view of, if it is."""
+    """A tensor that somebody holds when a segment is computed, and the tensor whose view it is, if
+    it is one."""
 
     slot: int
     value: int
@@ -68,7 +69,7 @@ def run_noted(region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], tap
         for step in steps:
             before = len(tape.notes)
             step.run(region, tensors)
-            tape.came_from(before, step.call.place)
+            tape.set_source_line(before, step.call.source_line)
             made = range(step.first + step.met, step.first + step.met + step.made)
             if any(tape.known(tensors[slot]._array) is None for slot in made):
                 tape.unfit = tape.unfit or f"{step.gate.__name__} gives what no record gave"
@@ -77,7 +78,7 @@ def run_noted(region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], tap
 
 
 def _gives_back(step: Any) -> bool:
-    """Whether a call did nothing but give an argument back (`x.to(x.dtype)`, dropout in
+    """True if a call did nothing but give an argument back (`x.to(x.dtype)`, dropout in
     evaluation).  Functions in place change what no version says: names, where memory lies."""
     name, call = step.gate.__name__, step.call
     if step.writes or name.endswith("_") or type(call.results) is not Slot:
@@ -85,11 +86,11 @@ def _gives_back(step: Any) -> bool:
     return call.results.index in slots_of((call.args, tuple(call.kwargs.values())))
 
 
-# ---- what is held --------------------------------------------------------------------------------
+# ---- held tensors --------------------------------------------------------------------------------
 
 
 def is_usable(x: Tensor) -> bool:
-    """Whether a tensor may be asked for its history: not a view of several, after a write to its
+    """True if a tensor may be asked for its history: not a view of several, after a write to its
     base."""
     try:
         _ = x._node
@@ -98,10 +99,10 @@ def is_usable(x: Tensor) -> bool:
     return True
 
 
-def describe_held(
+def specs_of_held(
     slots: Sequence[int], tensors: dict[int, Tensor], inputs: dict[int, Tensor], tape: Tape
 ) -> list[Held]:
-    """What has to be said of each tensor that is held, so that another can take its place.
+    """A description of each tensor that is held, from which another can take its place.
 
     inputs: by slot, as the program knows them; tensors: all, of which some stand for inputs."""
     by_id = {id(x): slot for slot, x in (tensors | inputs).items()}
@@ -139,15 +140,15 @@ def describe_held(
     return found
 
 
-def with_open_steps(held: list[Held], twins: dict[int, Tensor], path: Path) -> list[Held]:
-    """What is held, with what views depend on of the numbers that are left open."""
-    places = places_of(path.symbols)
+def with_dynamic_steps(held: list[Held], metas: dict[int, Tensor], path: Path) -> list[Held]:
+    """The held tensors, with dynamic numbers in the params of their views."""
+    indices = indices_of(path.symbols)
     found = []
     for each in held:
-        steps = _view_steps(twins[each.slot]._view) if each.steps else ()
+        steps = _view_steps(metas[each.slot]._view) if each.steps else ()
         if [op for op, _ in steps] != [op for op, _ in each.steps]:
-            raise Unfit("without memory, a view is another one")
-        found.append(each._replace(steps=opened(steps, places)))
+            raise Unfit("in meta execution, a view is another one")
+        found.append(each._replace(steps=make_dynamic(steps, indices)))
     return found
 
 
@@ -162,7 +163,7 @@ def _view_steps(view: Any) -> tuple[tuple[Any, Any], ...]:
 def hand_out(
     held: Sequence[Held], values: list[Any], tensors: list[Any], numbers: tuple[Any, ...]
 ) -> None:
-    """Gives tensors that are held what was computed, as the views that they are."""
+    """Gives tensors that are held their computed values, as the views that they are."""
     bases: dict[int | None, Any] = {}  # those that nobody holds, by their values
     for each in held:
         x = tensors[each.slot]
@@ -199,7 +200,7 @@ def without_dead(calls: list[Lowered], wanted: set[int]) -> list[Lowered]:
     kept = []
     for call in reversed(calls):
         op = call.note.op
-        pure = op.is_view or call.note.form in ("pointwise", "copy")
+        pure = op.is_view or call.note.form in (NoteForm.POINTWISE, NoteForm.COPY)
         pure = pure and not call.writes and not op.raises
         if pure and not any(r in wanted for r in call.results):
             continue
@@ -209,7 +210,7 @@ def without_dead(calls: list[Lowered], wanted: set[int]) -> list[Lowered]:
 
 
 def checked(call: Lowered, values: list[Any], forms: Sequence[Form]) -> Lowered:
-    """Runs a call, and compares what it gives with what was noted: where that lies otherwise, the
+    """Runs a call, and compares its result with the noted form: where it has another layout, the
     record's own call is taken from now on."""
     args = [values[x.number] if type(x) is Value else x for x in call.args]
     if call.writes or call.function is None:
@@ -245,10 +246,10 @@ def _as_noted(result: Any, call: Lowered, forms: Sequence[Form]) -> bool:
 def native(
     calls: Sequence[Lowered], size: int, kept: set[int], inputs: Sequence[tuple[int, int]],
     outputs: Sequence[tuple[int, int, int, int]], written: Sequence[tuple[int, int]], finish: Any,
-    varying: Varying, graphs: bool, costs: Sequence[str],
+    symbolic: SymbolicArguments, graphs: bool, costs: Sequence[str],
 ) -> Any:  # fmt: skip
-    """A `_C.Program` of calls.  kept: values that are needed at the end; graphs: whether it is
-    launched as a CUDA graph; costs: what is shown of the calls' costs."""
+    """A `_C.Program` of calls. kept: values that are needed at the end; graphs: whether it is
+    launched as a CUDA graph; costs: the columns that are shown of the calls' costs."""
     last: dict[int, int] = {}
     for i, call in enumerate(calls):
         for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
@@ -268,12 +269,12 @@ def native(
             tuple(x.number if type(x) is Value else -1 for x in call.args),
             tuple(results),
             tuple(dropped.get(i, ())),
-            *varying.expected(call),
+            *symbolic.expected(call),
         ))  # fmt: skip
     showing.planned(calls, dropped, costs)
     program = _C.Program(
         size, tuple(inputs), tuple(rows), tuple(outputs), tuple(written), finish,
-        tuple(varying.numbers.items()),
+        tuple(symbolic.numbers.items()),
     )  # fmt: skip
     if graphs:
         program.as_graph(showing.graphed, MOST_CHANGED)
@@ -281,25 +282,25 @@ def native(
 
 
 def ordered(
-    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int], varying: Varying, graphs: bool,
-    costs: Sequence[str],
+    calls: Sequence[Lowered], inputs: Sequence[int], kept: set[int], symbolic: SymbolicArguments,
+    graphs: bool, costs: Sequence[str],
 ) -> tuple[Any, dict[int, int]]:  # fmt: skip
-    """A program that is run with arrays, its inputs first; and where it has which value."""
-    places = {number: i for i, number in enumerate(inputs)}
+    """A program that runs with arrays, its inputs first; and the index of each value in it."""
+    indices = {number: i for i, number in enumerate(inputs)}
     for call in calls:
         for number in (*(x.number for x in call.args if type(x) is Value), *call.results):
             if number >= 0:
-                places.setdefault(number, len(places))
+                indices.setdefault(number, len(indices))
     moved = [
         call._replace(
-            args=renumbered(call.args, places),
-            results=tuple(places.get(r, r) for r in call.results),
+            args=renumbered(call.args, indices),
+            results=tuple(indices.get(r, r) for r in call.results),
         )
         for call in calls
     ]
-    wanted = {places[number] for number in kept}
-    own = varying.moved(places)
-    return native(moved, len(places), wanted, (), (), (), None, own, graphs, costs), places
+    wanted = {indices[number] for number in kept}
+    own = symbolic.moved(indices)
+    return native(moved, len(indices), wanted, (), (), (), None, own, graphs, costs), indices
 
 
 class Draft:
@@ -307,15 +308,15 @@ class Draft:
 
     def __init__(
         self, tape: Tape, inputs: list[tuple[int, int]], held: list[Held],
-        written: list[tuple[int, int]], varying: Varying | None = None,
+        written: list[tuple[int, int]], symbolic: SymbolicArguments | None = None,
     ) -> None:  # fmt: skip
         self.forms = list(tape.forms)
         given = [number for _, number in inputs]
-        places = tape.places()
-        self.notes, self.names = renamed(tape.notes, self.forms, given, places)
-        shown = Counter(places.values())
-        self.alone = {number for number in given if shown[places[number]] == 1}
-        self.varying = (varying or Varying()).named(self.names, len(tape.forms))
+        memory = tape.memory()
+        self.notes, self.names = functionalized(tape.notes, self.forms, given, memory)
+        shown = Counter(memory.values())
+        self.alone = {number for number in given if shown[memory[number]] == 1}
+        self.symbolic = (symbolic or SymbolicArguments()).named(self.names, len(tape.forms))
         self.inputs, self.held, self.written = inputs, held, written
         self.kept = {each.value for each in held}
         self.kept |= {each.base_value for each in held if each.base_value is not None}
@@ -323,23 +324,23 @@ class Draft:
 
     def lowered(self) -> list[Lowered]:
         """The functions behind the calls that were noted."""
-        calls = self.varying.lowered(self.notes, self.forms)
+        calls = self.symbolic.lowered(self.notes, self.forms)
         return without_dead(calls, set(self.kept))
 
     @inside(uncollected)
     def __call__(
         self, region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
     ) -> Any:
-        """Computes what waits, and gives the program for the next time."""
+        """Computes the segment, and gives the program for the next time."""
         values: list[Any] = [None] * len(self.forms)
         for slot, number in self.inputs:
             values[number] = tensors[slot]._array
-        forms = self.varying.begin(values, self.forms, region.numbers)
+        forms = self.symbolic.begin(values, self.forms, region.numbers)
         with scopes.unrecorded:
             calls = [checked(call, values, forms) for call in self.calls]
-        known, given = self.varying.fixed(forms), [n for _, n in self.inputs]
+        known, given = self.symbolic.fixed(forms), [n for _, n in self.inputs]
         making = region.follower.options.making
-        calls = improved(calls, known, given, self.kept, making, self.alone)
+        calls = run_passes(calls, known, given, self.kept, making, self.alone)
         finish = self.finish()
         outputs = [] if finish else [
             (each.slot, each.value, each.version, int(each.inference)) for each in self.held
@@ -347,7 +348,7 @@ class Draft:
         size = 1 + max([len(values) - 1, *(n for call in calls for n in call.results)])
         program = native(
             calls, size, self.kept, self.inputs, outputs, self.written, finish,
-            self.varying, making.graphs, showing.costed(calls, known),
+            self.symbolic, making.graphs, showing.costed(calls, known),
         )  # fmt: skip
         for slot, times in self.written:
             tensors[slot]._shared.version += times
@@ -358,7 +359,7 @@ class Draft:
         return program
 
     def finish(self) -> Any:
-        """What hands out tensors of which some are views."""
+        """The function that hands out tensors of which some are views."""
         held = self.held
         if all(each.base_value is None and each.shares is None for each in held):
             return None
@@ -368,7 +369,7 @@ class Draft:
 def first(
     region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
 ) -> Any:
-    """Computes what waits for the first time, by the calls; gives the plan for the next time."""
+    """Computes a segment for the first time, by its calls; gives the plan for the next time."""
     from tritorch.compilation.tools import backing
 
     if region.follower.options.backend is not None:
@@ -391,23 +392,23 @@ def _first(
         tape.number(tensors[slot]._array)
     given = [(slot, tape.number(tensors[slot]._array)) for slot in inputs]
     path = Path(steps[-1])
-    twins = described({slot: tensors[slot] for slot in inputs}, path.layouts)
+    metas = meta_copies({slot: tensors[slot] for slot in inputs}, path.layouts)
     run_noted(region, steps, tensors, tape)
     try:
         if tape.unfit:
             raise Unfit(tape.unfit)
-        other = DescribedTape(tape)
+        other = MetaTape(tape)
         for slot in inputs:
-            other.number(twins[slot]._array)
+            other.number(metas[slot]._array)
         with region.follower.known.with_values(path, region.numbers, steps[-1]), noting(other.note):
-            run_described(steps, twins, path.symbols)
+            run_on_meta(steps, metas, path.symbols)
             require_same_calls(tape, other, path.symbols)  # while symbols have this run's values
         written = _written(versions, tensors)
-        described_held = describe_held(held, tensors, given_tensors, tape)
+        held_specs = specs_of_held(held, tensors, given_tensors, tape)
         if not path.symbols:
-            return Draft(tape, given, described_held, written)
-        described_held = with_open_steps(described_held, twins, path)
-        return Draft(tape, given, described_held, written, varying(tape, other, path))
+            return Draft(tape, given, held_specs, written)
+        held_specs = with_dynamic_steps(held_specs, metas, path)
+        return Draft(tape, given, held_specs, written, symbolic_arguments(tape, other, path))
     except Unfit as error:
         counts.unfit(str(error))
     except Exception as error:  # without values something is refused
@@ -416,7 +417,7 @@ def _first(
 
 
 def _written(versions: dict[int, int], tensors: dict[int, Tensor]) -> list[tuple[int, int]]:
-    """Which storages were written, by the slot of one tensor of each, and how often."""
+    """The storages that were written, by the slot of one tensor of each, and how often."""
     seen: set[int] = set()
     found = []
     for slot, before in versions.items():

@@ -76,7 +76,7 @@ class Adapter:
 
 
 def as_list(results: Any) -> list[Tensor]:
-    """What a compiled graph gives, which some give as one tensor."""
+    """The results of a compiled graph, which some give as one tensor."""
     return [results] if isinstance(results, Tensor) else list(results)
 
 

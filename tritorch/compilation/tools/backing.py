@@ -1,4 +1,4 @@
-"""Segments that a backend computes: who is asked when, and how the program gets the results.
+"""Segments that a backend computes: when it is asked, and how the program gets the results.
 
 A backend is asked for a segment at the end of the run that recorded it, so that the next run is the
 first one that it computes.  While a run is recorded, tensors that come from outside are held until
@@ -13,13 +13,13 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.compilation.follow import stances
-from tritorch.compilation.follow.calls import Call, Place, Segment, Slot, filing
+from tritorch.compilation.follow.calls import Call, Segment, Slot, SourceLine, filing
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 
 
 class _Recording(threading.local):
-    """What a thread's run has learned."""
+    """The recording of a thread's run."""
 
     run: tuple[int, int] | None = None  # of which follower, and which of its runs
     inputs: dict[int, Tensor] | None = None  # by slot, of this segment
@@ -28,11 +28,11 @@ class _Recording(threading.local):
 _recording = _Recording()
 
 
-# ---- new ways ------------------------------------------------------------------------------------
+# ---- new traces ----------------------------------------------------------------------------------
 
 
-def may_record(region: Any, gate: Any, place: Place | None) -> bool:
-    """Whether a call that is not known becomes part of what is; decided once for each run."""
+def may_record(region: Any, gate: Any, line: SourceLine | None) -> bool:
+    """True if a call that is not known is added to the trace tree; decided once for each run."""
     from tritorch.compilation.follow.regions import listeners
 
     follower = region.follower
@@ -45,15 +45,15 @@ def may_record(region: Any, gate: Any, place: Place | None) -> bool:
         return False
     if follower.ways:
         for listener in listeners:
-            listener.recompiled(follower, why, place)
+            listener.recompiled(follower, why, line)
     _recording.run, _recording.inputs = run, None
     follower.ways += 1
     return True
 
 
 def _why(region: Any, gate: Any) -> str:
-    """Why a call is none of those that came here before."""
-    known = [step for step in region.here.next if not step.barrier and step.call is not None]
+    """The reason why a call is none of those that came here before."""
+    known = [step for step in region.here.next if not step.graph_break and step.call is not None]
     if not known:
         return f"{_named(gate)} is called where the function called nothing more"
     alike = [step.call for step in known if step.gate is gate]
@@ -116,7 +116,7 @@ def _example(segment: Segment, slot: int, tensors: dict[int, Tensor]) -> Tensor:
 
 
 def records(segment: Segment) -> bool:
-    """Whether a segment's graph is called with gradients: some of its calls were."""
+    """True if a segment's graph is called with gradients: some of its calls were."""
     return not segment.calls or any(call.gradients for call in segment.calls)
 
 
@@ -125,18 +125,18 @@ class Compiled:
 
     def __init__(self, segment: Segment, run: Any) -> None:
         self.segment, self.run = segment, run
-        self.places = {slot: i for i, slot in enumerate(segment.outputs)}
+        self.positions = {slot: i for i, slot in enumerate(segment.outputs)}
         self.gradients = records(segment)
 
     def __call__(
         self, region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
     ) -> Any:
-        """Computes what waits; it is the plan for the next time, too."""
+        """Computes the segment; it is the plan for the next time, too."""
         with Scope((_C.set_grad_enabled, self.gradients)):
             found = self.run([tensors[i] for i in self.segment.inputs])
         waiting = region.tensors(tensors)
         for slot in held:
-            _C.become(waiting[slot], found[self.places[slot]])
+            _C.become(waiting[slot], found[self.positions[slot]])
         return self
 
 
@@ -151,10 +151,10 @@ def ask(follower: Any, segment: Segment, first: Any, last: Any, examples: list[T
 def first(
     region: Any, steps: Sequence[Any], tensors: dict[int, Tensor], held: Sequence[int]
 ) -> Any:
-    """The plan of what waits for the first time: of a segment, or of a part that is wanted earlier
-    than when it was recorded.  A part runs as it is, until it comes a second time."""
+    """The plan of a segment that is deferred for the first time, or of a part that is wanted
+    earlier than when it was recorded.  A part runs as it is, until it comes a second time."""
     made = region.follower.compiled.get((steps[0], steps[-1]))
-    if made is not None and made.places.keys() >= set(held):
+    if made is not None and made.positions.keys() >= set(held):
         return made(region, steps, tensors, held)
     for step in steps:
         step.run(region, tensors)

@@ -1,8 +1,8 @@
 """The first call whose compiled result is not that of the plain call: `tritorch.compiler.bisect`.
 
 The function runs once, and its segments are kept with the inputs that they had.  A segment whose
-compiled results differ is cut: the first k calls, compiled for their results and those of the whole
-that they give, are right for one k and wrong for the next, which a binary search finds.
+compiled results differ is shortened: the first k calls, compiled for their results and those of the
+whole that they give, are right for one k and wrong for the next, which a binary search finds.
 
 # Note [Beyond rounding]
 Two ways to compute are both rounded, so each is compared with the same calls in double precision.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tritorch.autograd.grad_mode import no_grad
-from tritorch.compilation.follow.calls import Call, Place, Segment, slots_of
+from tritorch.compilation.follow.calls import Call, Segment, SourceLine, slots_of
 from tritorch.compilation.follow.compiled import follower_of
 from tritorch.compilation.follow.regions import Follower, Options
 from tritorch.compilation.passes.pipeline import PASSES
@@ -39,7 +39,7 @@ class Difference:
     """A call whose compiled result is another, or at which what was compiled raises."""
 
     operator: str
-    place: Place | None
+    place: SourceLine | None
     segment: int
     call: int
     error: float
@@ -120,27 +120,27 @@ def _in_segment(segment: Segment, values: Values, make: Make) -> Difference | No
             wrong, found = middle, different
     call = segment.calls[wrong - 1]
     name = f"{call.gate.__module__}.{call.gate.__qualname__}".replace("tritorch", "torch", 1)
-    return Difference(name, call.place, segment.number, wrong - 1, *found)
+    return Difference(name, call.source_line, segment.number, wrong - 1, *found)
 
 
 def _compare(
     segment: Segment, values: Values, make: Make, count: int
 ) -> tuple[float, float, str] | None:
     """The error of the first so many calls and what is allowed, if more; or what is raised."""
-    cut, checked = _cut(segment, count)
+    part, checked = _first_calls(segment, count)
     with fork_rng(), no_grad():
         start = get_rng_state()
-        plain = _replay(cut.calls, _copies(values, cut.inputs))
+        plain = _replay(part.calls, _copies(values, part.inputs))
         random = not get_rng_state().equal(start)
-        exact = None if random else _reference(cut, values)
-        given = _copies(values, cut.inputs)
+        exact = None if random else _reference(part, values)
+        given = _copies(values, part.inputs)
         try:
-            run = make(cut, list(_copies(values, cut.inputs).values()))
+            run = make(part, list(_copies(values, part.inputs).values()))
             set_rng_state(start)
             found = run(list(given.values()))
         except Exception as failure:
             return float("inf"), 0.0, " ".join(f"{type(failure).__name__}: {failure}".split())
-    compiled = {**given, **dict(zip(cut.outputs, found, strict=True))}
+    compiled = {**given, **dict(zip(part.outputs, found, strict=True))}
     for index in checked:
         error, allowed = _error(
             compiled[index], plain[index], None if exact is None else exact[index]
@@ -150,7 +150,7 @@ def _compare(
     return None
 
 
-def _cut(segment: Segment, count: int) -> tuple[Segment, list[int]]:
+def _first_calls(segment: Segment, count: int) -> tuple[Segment, list[int]]:
     """The first calls of a segment, and the slots whose values tell whether they are right."""
     calls = segment.calls[:count]
     used = {i for call in calls for i in slots_of((call.args, call.kwargs, call.results))}
@@ -158,8 +158,8 @@ def _cut(segment: Segment, count: int) -> tuple[Segment, list[int]]:
     last = set(slots_of(calls[-1].results))
     inputs = [i for i in segment.inputs if i in used]
     outputs = [i for i in sorted(made) if i not in inputs and (i in segment.outputs or i in last)]
-    cut = dataclasses.replace(segment, calls=calls, inputs=inputs, outputs=outputs, reason="end")
-    return cut, [*outputs, *inputs]  # inputs, into which a call may have written
+    part = dataclasses.replace(segment, calls=calls, inputs=inputs, outputs=outputs, reason="end")
+    return part, [*outputs, *inputs]  # inputs, into which a call may have written
 
 
 def _replay(calls: Iterable[Call], values: Values) -> Values:
@@ -199,11 +199,11 @@ def _copies(values: Values, wanted: Iterable[int]) -> Values:
     return {i: _copy(values[i]) for i in wanted}
 
 
-def _reference(cut: Segment, values: Values) -> Values | None:
+def _reference(part: Segment, values: Values) -> Values | None:
     """The same calls in double precision; None where they refuse it."""
-    precise = {i: _precise(x) for i, x in _copies(values, cut.inputs).items()}
+    precise = {i: _precise(x) for i, x in _copies(values, part.inputs).items()}
     try:
-        return _replay(cut.calls, precise)
+        return _replay(part.calls, precise)
     except RuntimeError:  # of two dtypes
         return None
 
@@ -215,7 +215,7 @@ def _precise(x: Tensor) -> Tensor:
 
 
 def _error(found: Tensor, plain: Tensor, exact: Tensor | None) -> tuple[float, float]:
-    """How far a result is from what it should be, and how far it may be."""
+    """The distance of a result from what it should be, and the distance that is allowed."""
     same = found.shape == plain.shape and found.dtype == plain.dtype
     if not same:
         return float("inf"), 0.0

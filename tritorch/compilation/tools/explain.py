@@ -31,7 +31,7 @@ class GraphCompileReason:
 
 @dataclasses.dataclass
 class TensorGuard:
-    """What a graph takes for granted of an input."""
+    """The properties that a graph takes for granted of an input."""
 
     name: str
     code_list: list[str]
@@ -45,7 +45,7 @@ class TensorGuard:
 
 @dataclasses.dataclass
 class ExplainOutput:
-    """What `explain` found; it prints as text."""
+    """The result of `explain`; it prints as text."""
 
     graphs: list[Any]
     graph_count: int
@@ -82,7 +82,7 @@ class ExplainOutput:
 def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
     """`explain(f)(*args)` runs the function once and says which graphs there are, and why they end.
 
-    A break is a place where the program wants a value, or asks for one: all are counted, also one
+    A graph break is where the program wants a value, or asks for one: all are counted, also one
     after which no call follows, where PyTorch counts graphs but one.  Python runs as it always
     does, so that nothing else ends a graph: no `print`, no global, no call of other code."""
 
@@ -114,7 +114,8 @@ def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any
 def _names(
     f: Any, args: Any, kwargs: Any, segment: Segment, examples: list[Tensor]
 ) -> dict[int, str]:
-    """What a program calls the inputs of a graph: a module's parameters, a function's arguments."""
+    """The program's names of the inputs of a graph: a module's parameters, a function's
+    arguments."""
     owner = f if isinstance(f, Module) else getattr(f, "__self__", None)
     names = input_names(segment, examples, owner if isinstance(owner, Module) else None)
     try:
@@ -131,7 +132,7 @@ def _names(
 def explained(
     segments: list[Segment], names: Mapping[int, Mapping[int, str]] | None = None
 ) -> ExplainOutput:
-    """What there is to say of segments; names: of their inputs, by number and slot."""
+    """The explanation of segments; names: of their inputs, by number and slot."""
     graphs, guards = [], []
     for segment in segments:
         if not segment.calls:
@@ -143,7 +144,7 @@ def explained(
             fields = segment.specs[index]._asdict().items()
             guards.append(TensorGuard(name, [f"{name}.{key} == {value}" for key, value in fields]))
     reasons = [
-        GraphCompileReason(logs.reason_text(each.reason), list(logs.user_stack(each.place)))
+        GraphCompileReason(logs.reason_text(each.reason), list(logs.user_stack(each.source_line)))
         for each in segments
         if each.reason != "end"
     ]

@@ -13,7 +13,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.compat.torch_private._subclasses.fake_tensor import FakeTensorMode
-from tritorch.compilation.follow.calls import Call, Place, Segment, Slot, slots_of
+from tritorch.compilation.follow.calls import Call, Segment, Slot, SourceLine, slots_of
 from tritorch.compilation.tools.backing import records
 from tritorch.compilation.tools.logs import user_stack
 from tritorch.core.tensor import Tensor
@@ -29,7 +29,7 @@ _set_gradients = has_side_effect(_native._set_grad_enabled)
 
 
 def target_of(gate: Any) -> tuple[str, Any, Callable[[Any], Any]]:
-    """What a node says of a gate: its kind, its target, and the order of the arguments.
+    """A node's kind and target for a gate, and the order of the arguments.
 
     Methods are called by name, Python's operators are functions of the module `operator`,
     properties are read by `getattr`, and overloads are themselves."""
@@ -84,9 +84,9 @@ class _Writer:
 
     def _is(self, node: Node, index: int) -> None:
         self.nodes[index] = node
-        self._describe(node, self._example(index))
+        self._set_example(node, self._example(index))
 
-    def _describe(self, node: Node, example: Any) -> None:
+    def _set_example(self, node: Node, example: Any) -> None:
         node.meta["val"] = node.meta["example_value"] = example
 
     def _example(self, index: int) -> Any:
@@ -129,7 +129,7 @@ class _Writer:
         kind, target, order = target_of(call.gate)
         self.mode(call.gradients)
         args, kwargs = self._argument(order(call.args)), self._argument(call.kwargs)
-        trace = stack_trace(call.place)
+        trace = stack_trace(call.source_line)
         node = self.graph.create_node(kind, target, tuple(args), kwargs)
         if trace:
             node.stack_trace = trace
@@ -147,10 +147,10 @@ class _Writer:
                 if trace:
                     item.stack_trace = trace
                 self._results(item, each, trace)
-        self._describe(node, filled(results, lambda i: self.nodes[i].meta["val"]))
+        self._set_example(node, filled(results, lambda i: self.nodes[i].meta["val"]))
 
 
-def stack_trace(place: Place | None) -> str | None:
+def stack_trace(place: SourceLine | None) -> str | None:
     """The user's line as a traceback writes it."""
     if place is None:
         return None
@@ -167,15 +167,15 @@ def graph_module(segment: Segment, names: Mapping[int, str] | None = None) -> Gr
         writer.call(call)
     writer.mode(begun)
     node = writer.graph.output(tuple(writer.nodes[i] for i in segment.outputs))
-    writer._describe(node, tuple(x.meta.get("val") for x in node.all_input_nodes))
+    writer._set_example(node, tuple(x.meta.get("val") for x in node.all_input_nodes))
     return GraphModule(writer.root, writer.graph)
 
 
 def is_call(node: Node) -> bool:
-    """Whether a node calls something of the program."""
+    """True if a node calls something of the program."""
     return node.op in ("call_function", "call_method", "call_module")
 
 
 def operators(made: GraphModule) -> list[Any]:
-    """What the nodes of a graph call."""
+    """The targets of the nodes of a graph that are calls."""
     return [node.target for node in made.graph.nodes if is_call(node)]

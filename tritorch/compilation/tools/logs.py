@@ -1,4 +1,4 @@
-"""What TORCH_LOGS shows of regions, what is counted of them, and where a graph may not end."""
+"""Logs of regions for TORCH_LOGS, their counters, and errors where a graph may not end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tritorch.compat.torch_private import _logging
 from tritorch.compilation.follow import stances
-from tritorch.compilation.follow.calls import Place, Segment
+from tritorch.compilation.follow.calls import Segment, SourceLine
 from tritorch.compilation.follow.counters import counters
 from tritorch.compilation.follow.regions import Follower, Listener, listeners
 
@@ -25,7 +25,7 @@ _REASONS = {
     "item": "Tensor.item()",
     "bool": "Data-dependent branching: a tensor's truth",
     "graph_break": "Call to `torch._dynamo.graph_break()`",
-    "look": "The history or memory of a tensor that waits for its values is looked at",
+    "look": "The history or memory of a deferred tensor is looked at",
     "disabled": "Call of a `torch.compiler.disable()`d function",
 }
 
@@ -39,18 +39,19 @@ def reason_text(reason: str) -> str:
     return f"Call of {word}: {rest}" if rest else f"Call of {word}"
 
 
-def user_stack(place: Place | None) -> traceback.StackSummary:
-    """A place as a stack of one frame."""
+def user_stack(line: SourceLine | None) -> traceback.StackSummary:
+    """A source line as a stack of one frame."""
     frames = []
-    if place is not None:
-        file, line, function = place
-        frames = [traceback.FrameSummary(file, line, function.rpartition(".")[2])]
+    if line is not None:
+        file, number, function = line
+        frames = [traceback.FrameSummary(file, number, function.rpartition(".")[2])]
     return traceback.StackSummary.from_list(frames)
 
 
-def broken(reason: str, place: Place | None) -> str:
-    """Why a region is not one graph, and where, as PyTorch's error begins and ends."""
-    lines = "".join(user_stack(place).format())
+def broken(reason: str, line: SourceLine | None) -> str:
+    """The reason why a region is not one graph, and the line, as PyTorch's error begins and
+    ends."""
+    lines = "".join(user_stack(line).format())
     return f"{reason_text(reason)}\n\nfrom user code:\n {lines}"
 
 
@@ -69,29 +70,29 @@ class _Watch(Listener):
             counters["frames"]["ok"] += 1
         else:
             counters["graph_break"][reason_text(segment.reason)] += 1
-            _show_break(segment.reason, segment.place)
+            _show_break(segment.reason, segment.source_line)
 
-    def flushed(self, follower: Follower, reason: str, place: Place | None) -> None:
+    def flushed(self, follower: Follower, reason: str, line: SourceLine | None) -> None:
         """Where error_on_graph_break is set, only the end of a region may end a graph."""
         if reason != "end" and stances.strict.errors:
             from tritorch.compat.torch_private._dynamo.exc import Unsupported
 
-            raise Unsupported(broken(reason, place), real_stack=user_stack(place))
+            raise Unsupported(broken(reason, line), real_stack=user_stack(line))
 
-    def recompiled(self, follower: Follower, why: str, place: Place | None) -> None:
-        """A way through a region that was not known."""
+    def recompiled(self, follower: Follower, why: str, line: SourceLine | None) -> None:
+        """A trace through a region that was not known."""
         if recompiles.isEnabledFor(logging.DEBUG):
             recompiles.debug(stances.recompilation(follower, why))
 
 
-_Silent = type(None)  # the package's own way shows no graph of its own accord
+_Silent = type(None)  # the package's own compiler shows no graph of its own accord
 
 
-def _show_break(reason: str, place: Place | None) -> None:
+def _show_break(reason: str, line: SourceLine | None) -> None:
     if not graph_breaks.isEnabledFor(logging.DEBUG):
         return
-    where = "unknown code" if place is None else f"user code at {place[0]}:{place[1]}"
-    stack = "".join(user_stack(place).format())
+    where = "unknown code" if line is None else f"user code at {line[0]}:{line[1]}"
+    stack = "".join(user_stack(line).format())
     graph_breaks.debug(
         "Graph break in %s\nGraph Break Reason: %s\n\nUser code traceback:\n%s",
         where, reason_text(reason), stack,

@@ -19,19 +19,19 @@ output = getArtifactLogger("torch._inductor.graph", "output_code")
 
 
 def is_shown() -> bool:
-    """Whether somebody looks at the source of kernels, each time that one is written."""
+    """True if somebody looks at the source of kernels, each time that one is written."""
     return output.isEnabledFor(logging.DEBUG)
 
 
-def wrote(kernel: Any, source: str, places: Sequence[tuple[str, Any]]) -> None:
+def wrote(kernel: Any, source: str, origin: Sequence[tuple[str, Any]]) -> None:
     """Takes down for what a kernel is written, and shows its source for TORCH_LOGS=output_code.
 
-    places: records' names, and where the user's program calls them."""
+    origin: records' names, and the lines of the user's program that call them."""
     lines: dict[str, list[str]] = {}
-    for name, place in places:
-        lines.setdefault("the backward pass" if place is None else str(place), []).append(name)
+    for name, line in origin:
+        lines.setdefault("the backward pass" if line is None else str(line), []).append(name)
     text = "".join(
-        f"\n# For {', '.join(dict.fromkeys(found))}: {place}" for place, found in lines.items()
+        f"\n# For {', '.join(dict.fromkeys(names))}: {line}" for line, names in lines.items()
     )
     origins.setdefault(source, text + "\n")
     if is_shown():
@@ -52,21 +52,21 @@ def costed(calls: Sequence[Any], forms: Sequence[Any]) -> list[str]:
 def planned(
     calls: Sequence[Any], dropped: Mapping[int, Sequence[int]], costs: Sequence[str]
 ) -> None:
-    """Shows the functions of a program, their values, which are let go after each, and what each
-    costs."""
+    """Shows the functions of a program, their values, the values that are dropped after each, and
+    its cost."""
     if not log.isEnabledFor(logging.DEBUG):
         return
     lines = [f"PLAN of {len(calls)} functions" + (f": {costs[-1]}" if costs else "")]
-    for place, call in enumerate(calls):
+    for index, call in enumerate(calls):
         given = ", ".join(f"v{x.number}" if type(x) is Value else _short(x) for x in call.args)
         results = ", ".join(f"v{number}" for number in call.results if number >= 0)
         name = getattr(call.note.op, "name", None) or getattr(call.function, "__name__", "?")
         line = f"{results} = {name}({given})" if results else f"{name}({given})"
         marks = [f"writes {given.partition(',')[0]}"] if call.writes and given else []
-        if dropped.get(place):
-            marks.append("drops " + ", ".join(f"v{number}" for number in dropped[place]))
+        if dropped.get(index):
+            marks.append("drops " + ", ".join(f"v{number}" for number in dropped[index]))
         if costs:
-            marks.append(costs[place])
+            marks.append(costs[index])
         lines.append(f"  {line}" + (f"  # {'; '.join(marks)}" if marks else ""))
     log.debug("%s", "\n".join(lines))
 

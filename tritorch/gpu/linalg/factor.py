@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tritorch import _C
 from tritorch.core.dtype import dtype, float32, int32
-from tritorch.gpu.linalg.matmul import Ending, parts, product
+from tritorch.gpu.linalg.matmul import Epilogue, parts, product
 from tritorch.gpu.pointwise import pointwise
 from tritorch.gpu.shape import shaping
 from tritorch.triton.kernel import kernel
@@ -77,7 +77,7 @@ def subtract_product(c: Array, a: Array, b: Array) -> None:
     if c.dtype.is_complex and c.numel():
         pointwise.call("sub", (c, product(a, b, c.dtype)), c.dtype, c.dtype, c)
     elif c.numel():
-        product(a, b, c.dtype, Ending(c, alpha=-1.0), out=c, how="ieee")
+        product(a, b, c.dtype, Epilogue(c, alpha=-1.0), out=c, how="ieee")
 
 
 def lu(x: Array) -> tuple[Array, Array]:

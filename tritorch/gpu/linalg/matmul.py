@@ -92,10 +92,10 @@ def most_parts(rows: int) -> int:
     return 4 if rows <= 64 else -(-rows // 64)
 
 
-class Then(NamedTuple):
-    """What was written for what follows a product: a jit function of an element, its row and
-    column, which of them exist, and the kernel's `extra`; the same for the transposed product;
-    the arrays that it reads and writes, and the sums of columns that it leaves."""
+class WrittenEpilogue(NamedTuple):
+    """An epilogue that was written for a product: a jit function of an element, its row and column,
+    which of them exist, and the kernel's `extra`; the same for the transposed product; the arrays
+    that it reads and writes, and the sums of columns that it leaves."""
 
     function: Any
     swapped: Any
@@ -103,18 +103,18 @@ class Then(NamedTuple):
     sums: Sums | None = None
     turned: bool = False  # the product is the transposed one
 
-    def transposed(self) -> Then:
+    def transposed(self) -> WrittenEpilogue:
         """The same, of the transposed product."""
-        return Then(self.swapped, self.function, self.arrays, self.sums, not self.turned)
+        return WrittenEpilogue(self.swapped, self.function, self.arrays, self.sums, not self.turned)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class First:
-    """A stack of one matrix whose elements are computed where a product reads them, of `arrays`.
+class Prologue:
+    """A stack of one matrix whose elements a prologue computes where a product reads them, from
+    `arrays`.
 
-    function: of places, which of them exist, and the arrays; swapped: of the transposed matrix.  It
-    has what is asked of an array.
-    """
+    function: of positions, which of them exist, and the arrays; swapped: of the transposed matrix.
+    It has the attributes of an array that products ask for."""
 
     function: Any
     swapped: Any
@@ -133,37 +133,37 @@ class First:
         """The bytes of an element, if it were in memory."""
         return self.dtype.itemsize
 
-    def unsqueeze(self, dim: int) -> First:
+    def unsqueeze(self, dim: int) -> Prologue:
         """The matrix, as a stack of one."""
         assert dim == 0
         return dataclasses.replace(self, shape=(1, *self.shape), strides=(0, *self.strides))
 
-    def reshape(self, shape: tuple[int, ...]) -> First:
+    def reshape(self, shape: tuple[int, ...]) -> Prologue:
         """Itself: it is a matrix already."""
         assert shape == self.shape
         return self
 
-    def transpose(self, one: int, other: int) -> First:
+    def transpose(self, one: int, other: int) -> Prologue:
         """The transposed matrix."""
         shape, strides = ((*x[:-2], x[-1], x[-2]) for x in (self.shape, self.strides))
-        return First(self.swapped, self.function, self.arrays, shape, strides, self.dtype)
+        return Prologue(self.swapped, self.function, self.arrays, shape, strides, self.dtype)
 
 
-Matrix = Any  # an Array, or a First where a kernel takes one
+Matrix = Any  # an Array, or a Prologue where a kernel takes one
 
 
 def _given(x: Matrix) -> tuple[Any, Any]:
     """What a kernel gets for an operand: arrays, and what computes elements of them."""
-    return (x.arrays, x.function) if isinstance(x, First) else (x, None)
+    return (x.arrays, x.function) if isinstance(x, Prologue) else (x, None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Ending:
-    """What is done to a product: activation(alpha row_scale col_scale (a b) + beta addend).
+class Epilogue:
+    """The epilogue of a product: activation(alpha row_scale col_scale (a b) + beta addend), and a
+    written one.
 
     addend: an array that broadcasts to the result.  Scales: float32 vectors, of one element or as
-    many as there are rows or columns.  activation: a function of kernels/scalar/activations.py.
-    """
+    many as there are rows or columns. activation: a function of kernels/scalar/activations.py."""
 
     addend: Array | None = None
     alpha: float = 1.0
@@ -171,24 +171,24 @@ class Ending:
     row_scale: Array | None = None
     col_scale: Array | None = None
     activation: str | None = None
-    then: Then | None = None
+    written: WrittenEpilogue | None = None
 
-    def transposed(self) -> Ending:
+    def transposed(self) -> Epilogue:
         """The same, of the transposed product."""
         addend = self.addend
         if addend is not None and addend.ndim > 1:
             addend = addend.transpose(-1, -2)
         elif addend is not None:
             addend = addend.unsqueeze(addend.ndim)
-        then = self.then and self.then.transposed()
+        written = self.written and self.written.transposed()
         return dataclasses.replace(
-            self, addend=addend, row_scale=self.col_scale, col_scale=self.row_scale, then=then
+            self, addend=addend, row_scale=self.col_scale, col_scale=self.row_scale, written=written
         )
 
     @property
     def leaves_sums(self) -> bool:
         """Whether it sums columns of tiles, each of which has to be whole."""
-        return self.then is not None and self.then.sums is not None
+        return self.written is not None and self.written.sums is not None
 
     def arguments(
         self, shape: tuple[int, ...], tile: tuple[int, int] = (0, 0), device: int = 0
@@ -208,11 +208,11 @@ class Ending:
             "ACTIVATION": self.activation and scalar_function(self.activation),
         }
         arrays: tuple[Array, ...] = ()
-        if self.then is not None:
-            constants["ACTIVATION"], arrays = self.then.function, self.then.arrays
-            if self.then.sums is not None:
-                rows, cols = shape[-2:][:: -1 if self.then.turned else 1]
-                arrays += self.then.sums.make((rows, cols), tile[self.then.turned], device)
+        if self.written is not None:
+            constants["ACTIVATION"], arrays = self.written.function, self.written.arrays
+            if self.written.sums is not None:
+                rows, cols = shape[-2:][:: -1 if self.written.turned else 1]
+                arrays += self.written.sums.make((rows, cols), tile[self.written.turned], device)
         if addend is None and not scaled and not arrays:
             return None, constants
         any_array = next(x for x in (addend, self.row_scale, *arrays) if x is not None)
@@ -228,7 +228,7 @@ class Ending:
         return self.addend is not None and _is_wide(self.addend)
 
 
-PLAIN = Ending()
+PLAIN = Epilogue()
 # PLAIN's constants; shared by all calls, so nobody may change them.
 _NOTHING = MappingProxyType({"ADDEND": "none", "SCALED": False, "ACTIVATION": None})
 
@@ -243,14 +243,15 @@ def mm(a: Array, b: Array) -> Array:
     return _matrix(a, b, a.dtype, PLAIN)
 
 
-def ended(
-    a: Matrix, b: Matrix, addend: Array | None, numbers: Any, kind: dtype, then: Then | None
+def with_epilogue(
+    a: Matrix, b: Matrix, addend: Array | None, numbers: Any, kind: dtype,
+    written: WrittenEpilogue | None,
 ) -> Array:  # fmt: skip
     """beta addend + alpha a b, of matrices, and what follows it; numbers: beta and alpha."""
     beta, alpha = numbers
-    if addend is None and then is None:
+    if addend is None and written is None:
         return _matrix(a, b, kind, PLAIN)
-    return _matrix(a, b, kind, Ending(addend, alpha, beta, then=then))
+    return _matrix(a, b, kind, Epilogue(addend, alpha, beta, written=written))
 
 
 def bmm(a: Array, b: Array) -> Array:
@@ -260,22 +261,22 @@ def bmm(a: Array, b: Array) -> Array:
 
 def linear(x: Array, w: Array, b: Array | None) -> Array:
     """x w^T + b, of rows x."""
-    return _matrix(x, w.transpose(0, 1), x.dtype, PLAIN if b is None else Ending(b))
+    return _matrix(x, w.transpose(0, 1), x.dtype, PLAIN if b is None else Epilogue(b))
 
 
 def addmm(addend: Array, a: Array, b: Array, beta: float, alpha: float) -> Array:
     """beta addend + alpha a b, of matrices or stacks of them."""
-    ending = Ending(addend, alpha, beta)
+    epilogue = Epilogue(addend, alpha, beta)
     if a.ndim == 3:
-        return product(a, b, a.dtype, ending)
-    return _matrix(a, b, a.dtype, ending)
+        return product(a, b, a.dtype, epilogue)
+    return _matrix(a, b, a.dtype, epilogue)
 
 
 def addmm_activation(
     addend: Array, a: Array, b: Array, beta: float, alpha: float, activation: str
 ) -> Array:
     """A function of kernels/scalar/activations.py of beta addend + alpha a b."""
-    return _matrix(a, b, a.dtype, Ending(addend, alpha, beta, activation=activation))
+    return _matrix(a, b, a.dtype, Epilogue(addend, alpha, beta, activation=activation))
 
 
 def scaled_mm(
@@ -283,7 +284,7 @@ def scaled_mm(
     fast: bool,
 ) -> Array:  # fmt: skip
     """(row_scale a) (b col_scale) + bias, of float8 matrices."""
-    return _matrix(a, b, kind, Ending(bias, row_scale=row_scale, col_scale=col_scale), fast)
+    return _matrix(a, b, kind, Epilogue(bias, row_scale=row_scale, col_scale=col_scale), fast)
 
 
 def int_mm(a: Array, b: Array) -> Array:
@@ -299,21 +300,21 @@ def int_mm(a: Array, b: Array) -> Array:
     return out[0]
 
 
-def _matrix(a: Matrix, b: Matrix, kind: dtype, ending: Ending, fast: bool = False) -> Array:
-    out = product(a.unsqueeze(0), b.unsqueeze(0), kind, ending, fast)
+def _matrix(a: Matrix, b: Matrix, kind: dtype, epilogue: Epilogue, fast: bool = False) -> Array:
+    out = product(a.unsqueeze(0), b.unsqueeze(0), kind, epilogue, fast)
     return out.reshape_view((a.shape[0], b.shape[1]))  # type: ignore[return-value]
 
 
 def multiply_into(out: Array, a: Array, b: Array, addend: Array | None = None) -> None:
     """out = a b + addend, of matrices; out may be of a wider type, and may be the addend."""
-    ending = PLAIN  # a program has read what it overwrites before it stores
+    epilogue = PLAIN  # a program has read what it overwrites before it stores
     if addend is not None:
-        ending = Ending(addend.unsqueeze(0))
-    product(a.unsqueeze(0), b.unsqueeze(0), out.dtype, ending, out=out.unsqueeze(0))
+        epilogue = Epilogue(addend.unsqueeze(0))
+    product(a.unsqueeze(0), b.unsqueeze(0), out.dtype, epilogue, out=out.unsqueeze(0))
 
 
 def product(
-    a: Matrix, b: Matrix, kind: dtype, ending: Ending = PLAIN, fast_sums: bool = False,
+    a: Matrix, b: Matrix, kind: dtype, epilogue: Epilogue = PLAIN, fast_sums: bool = False,
     out: Array | None = None, how: str | None = None,
 ) -> Array:  # fmt: skip
     """The products of two stacks of matrices, finished, as an array of a type.
@@ -328,21 +329,21 @@ def product(
     if kind.is_complex:
         if k == 0:
             return out.zero_()
-        _tiled(parts(a), parts(b), parts(out), ending, True)
+        _tiled(parts(a), parts(b), parts(out), epilogue, True)
     elif not kind.is_floating_point:
         if k == 0:
             return out.zero_()
         _integers(a, b, out)
     elif n <= _THIN:
-        _thin(a, b, out, ending)
+        _thin(a, b, out, epilogue)
     elif m <= _THIN:
-        _thin(b.transpose(1, 2), a.transpose(1, 2), out.transpose(1, 2), ending.transposed())
+        _thin(b.transpose(1, 2), a.transpose(1, 2), out.transpose(1, 2), epilogue.transposed())
     elif (
-        isinstance(a, First)
-        or isinstance(b, First)
-        or not _engine(a, b, out, ending, fast_sums, how or precision.matmul)
+        isinstance(a, Prologue)
+        or isinstance(b, Prologue)
+        or not _engine(a, b, out, epilogue, fast_sums, how or precision.matmul)
     ):
-        _tiled(a, b, out, ending, how=how or precision.matmul)
+        _tiled(a, b, out, epilogue, how=how or precision.matmul)
     return out
 
 
@@ -363,18 +364,18 @@ def _partial(out: Array, splits: int) -> tuple[Array, int]:
     return stacked.as_strided(out.shape, strides), stacked.strides[0]
 
 
-def _finish(out: Array, partial: Array, splits: int, ending: Ending = PLAIN) -> None:
+def _finish(out: Array, partial: Array, splits: int, epilogue: Epilogue = PLAIN) -> None:
     """Sums the parts, if there are any."""
     if splits == 1:
         return
-    if ending is not PLAIN and out.strides[-1] > out.strides[-2]:  # the kernel counts along rows
-        out, ending = out.transpose(-1, -2), ending.transposed()
+    if epilogue is not PLAIN and out.strides[-1] > out.strides[-2]:  # the kernel counts along rows
+        out, epilogue = out.transpose(-1, -2), epilogue.transposed()
     n = out.numel()
     block = 256 if n <= 2**16 else 1024
-    extra, constants = ending.arguments(out.shape)
+    extra, constants = epilogue.arguments(out.shape)
     kernel("matmul", "sum_splits")(
         (-(-n // block),), partial, out, n, splits, out.shape[-2], out.shape[-1], extra,
-        WIDE=ending.is_wide(), BLOCK=block, **constants,
+        WIDE=epilogue.is_wide(), BLOCK=block, **constants,
     )  # fmt: skip
 
 
@@ -392,7 +393,7 @@ def dense(x: Array) -> int:
     return 0
 
 
-def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool, how: str) -> bool:
+def _engine(a: Array, b: Array, out: Array, epilogue: Epilogue, fast_sums: bool, how: str) -> bool:
     """The product by the copy engine; False, and nothing done, where that cannot be."""
     (batch, m, k), n, kind = a.shape, b.shape[2], a.dtype
     capability, processors = machine(a.device_index)
@@ -403,13 +404,13 @@ def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool, how
         return False
     if m <= 32 < n:  # a warp group multiplies 64 rows at a time: let them be the columns
         a, b, a_dense, b_dense = b.transpose(1, 2), a.transpose(1, 2), 3 - b_dense, 3 - a_dense
-        m, n, ending, target = n, m, ending.transposed(), out.transpose(1, 2)
+        m, n, epilogue, target = n, m, epilogue.transposed(), out.transpose(1, 2)
     else:
         target = out
     exact = kind.itemsize == 1 and not fast_sums
-    small = exact or ending.leaves_sums
+    small = exact or epilogue.leaves_sums
     plan = choose(m, n, k, batch, kind.itemsize, processors, small, capability)
-    if ending.leaves_sums:
+    if epilogue.leaves_sums:
         plan = plan._replace(splits=1)
     splits = plan.splits
     partial, split_stride = _partial(target, splits)
@@ -420,10 +421,10 @@ def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool, how
     if dense(partial) == 1 and fits:
         whole = partial.as_strided((splits * batch, m, n), (m * n, n, 1)) if splits > 1 else target
         into = _C.Descriptor(whole, (1, plan.block_m, plan.block_n // subtiles))
-    extra, constants = (PLAIN if splits > 1 else ending).arguments(
+    extra, constants = (PLAIN if splits > 1 else epilogue).arguments(
         target.shape, (plan.block_m, plan.block_n // subtiles), a.device_index
     )
-    wide = _is_wide(partial) or split_stride * splits > INT32_MAX or ending.is_wide()
+    wide = _is_wide(partial) or split_stride * splits > INT32_MAX or epilogue.is_wide()
     a_block = (plan.block_m, plan.block_k) if a_dense == 1 else (plan.block_k, plan.block_m)
     b_block = (plan.block_k, plan.block_n) if b_dense == 1 else (plan.block_n, plan.block_k)
     items = plan.tiles(m, n, batch) * splits
@@ -438,7 +439,7 @@ def _engine(a: Array, b: Array, out: Array, ending: Ending, fast_sums: bool, how
         BLOCK_M=plan.block_m, BLOCK_N=plan.block_n, BLOCK_K=plan.block_k, num_warps=plan.warps,
         num_stages=plan.stages, **constants,
     )  # fmt: skip
-    _finish(target, partial, splits, ending)
+    _finish(target, partial, splits, epilogue)
     return True
 
 
@@ -477,7 +478,7 @@ def _cut(
 
 
 def _tiled(
-    a: Matrix, b: Matrix, out: Array, ending: Ending = PLAIN, is_complex: bool = False,
+    a: Matrix, b: Matrix, out: Array, epilogue: Epilogue = PLAIN, is_complex: bool = False,
     how: str | None = None,
 ) -> None:  # fmt: skip
     """Through pointers: any strides."""
@@ -488,14 +489,14 @@ def _tiled(
         (how or precision.matmul) if kind is float32 else "ieee",
         is_complex, machine(a.device_index)[1],
     )  # fmt: skip
-    if ending.leaves_sums:
+    if epilogue.leaves_sums:
         steps = max(-(-a_shape[2] // cut["BLOCK_K"]), 1)
         grid, per = (grid[0], 1), steps * cut["BLOCK_K"]
     splits = grid[1]
     partial, split_stride = _partial(out, splits)
-    if ending.is_wide() and not cut["WIDE"]:
+    if epilogue.is_wide() and not cut["WIDE"]:
         cut = cut | {"WIDE": True}
-    extra, constants = (PLAIN if splits > 1 else ending).arguments(
+    extra, constants = (PLAIN if splits > 1 else epilogue).arguments(
         out.shape[:3], (cut["BLOCK_M"], cut["BLOCK_N"]), a.device_index
     )
     (a_given, a_first), (b_given, b_first) = _given(a), _given(b)
@@ -504,7 +505,7 @@ def _tiled(
         b_strides[:3], split_stride, partial.strides[:3], extra, A_FIRST=a_first, B_FIRST=b_first,
         **cut, **constants,
     )  # fmt: skip
-    _finish(out, partial, splits, ending)
+    _finish(out, partial, splits, epilogue)
 
 
 @functools.lru_cache(4096)
@@ -540,7 +541,7 @@ def _needs_64_bits(
     return max(reached, math.prod(out[0]) * splits) > INT32_MAX
 
 
-def _thin(a: Matrix, b: Matrix, out: Array, ending: Ending) -> None:
+def _thin(a: Matrix, b: Matrix, out: Array, epilogue: Epilogue) -> None:
     """A few columns: a is read once, at the speed of memory."""
     a_shape, b_shape, a_strides, b_strides = a.shape, b.shape, a.strides, b.strides
     grid, per, how = _thin_cut(
@@ -548,16 +549,16 @@ def _thin(a: Matrix, b: Matrix, out: Array, ending: Ending) -> None:
     )
     splits = grid[1]
     partial, split_stride = _partial(out, splits)
-    if ending.is_wide() and not how["WIDE"]:
+    if epilogue.is_wide() and not how["WIDE"]:
         how = how | {"WIDE": True}
-    extra, constants = (PLAIN if splits > 1 else ending).arguments(out.shape)
+    extra, constants = (PLAIN if splits > 1 else epilogue).arguments(out.shape)
     (a_given, a_first), (b_given, b_first) = _given(a), _given(b)
     kernel("matmul", "matmul_thin")(
         grid, a_given, b_given, partial, a_shape[1], b_shape[2], a_shape[2], per, a_strides,
         b_strides, split_stride, partial.strides, extra, A_FIRST=a_first, B_FIRST=b_first, **how,
         **constants,
     )  # fmt: skip
-    _finish(out, partial, splits, ending)
+    _finish(out, partial, splits, epilogue)
 
 
 def _integers(a: Array, b: Array, out: Array) -> None:

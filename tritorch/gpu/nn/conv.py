@@ -11,7 +11,7 @@ from tritorch.core import precision
 from tritorch.core.dtype import float32, float64, int64
 from tritorch.core.layout import contiguous_strides
 from tritorch.gpu.linalg import matmul
-from tritorch.gpu.linalg.matmul import PLAIN, Ending, Then, machine, parts, triton_name
+from tritorch.gpu.linalg.matmul import PLAIN, Epilogue, WrittenEpilogue, machine, parts, triton_name
 from tritorch.gpu.nn import conv_tma, depthwise, norm
 from tritorch.gpu.nn.conv_plan import worth_turning
 from tritorch.gpu.nn.images import (
@@ -72,7 +72,7 @@ def _last(x: Array, weight: Array) -> bool:
 
 def _gather(
     x: Array, weight: Array, bias: Array | None, shape: Ints, stride: Ints, padding: Ints,
-    dilation: Ints, groups: int, transposed: bool, then: Then | None = None,
+    dilation: Ints, groups: int, transposed: bool, written: WrittenEpilogue | None = None,
 ) -> Array:  # fmt: skip
     """The convolution of x, or its transpose, with an output of a given shape.
 
@@ -87,14 +87,14 @@ def _gather(
     _, n_out, n_in, *kernel_size = w.shape
     taps = math.prod(kernel_size)
     if _is_product(x, kernel_size, stride, padding, groups):
-        return _product(x, weight, bias, shape, transposed, then)
+        return _product(x, weight, bias, shape, transposed, written)
     if not channels_dense(x):
         pays = fast and x.itemsize == 2 and min(n_in, n_out) >= 16
         shrunk = 1 if transposed else math.prod(stride)
         if last or (pays and worth_turning(n_in, n_out, taps, shrunk)):
             out = _gather(
                 _turned(x), weight, bias, shape, stride, padding, dilation, groups, transposed,
-                then,
+                written,
             )  # fmt: skip
             return out if last else out.contiguous()
     out = new_images(shape, x, last)
@@ -116,31 +116,31 @@ def _gather(
                                             *phases[1:])),
             accumulate, transposed,
         )  # fmt: skip
-        return _followed(out, then)
-    ending = PLAIN if bias is None and then is None else Ending(bias, then=then)
+        return _followed(out, written)
+    epilogue = PLAIN if bias is None and written is None else Epilogue(bias, written=written)
     arguments = (stride, padding, dilation, groups, transposed)
-    if conv_tma.convolve(x, weight, out, *arguments, how, ending):
+    if conv_tma.convolve(x, weight, out, *arguments, how, epilogue):
         return out
     if fast and not transposed and groups == 1 and n_out >= 16:
         row = packing(n_in, weight.shape[-1], stride[-1], x.itemsize)
         if row and dilation[-1] == 1:
             x, stride, padding = _packed(x, row, stride, padding, shape[-1])
             weight = _packed_weight(weight, row)
-    _by_pointers(x, weight, bias, out, stride, padding, dilation, groups, transposed, then)
+    _by_pointers(x, weight, bias, out, stride, padding, dilation, groups, transposed, written)
     return out
 
 
-def _followed(out: Array, then: Then | None) -> Array:
+def _followed(out: Array, written: WrittenEpilogue | None) -> Array:
     """A convolution with what follows it, where no kernel could go on with that."""
-    if then is None:
+    if written is None:
         return out
     sizes = three(out.shape[2:])
     n_pixels, n_out = out.shape[0] * math.prod(sizes), out.shape[1]
     across = min(16, 1 << (n_out - 1).bit_length())
     kernel("conv", "follow")(
         (-(-n_pixels // (1024 // across)), -(-n_out // across)), out, n_pixels, n_out, sizes,
-        five_strides(out), Ending(then=then).arguments((1, n_pixels, n_out))[0],
-        THEN=then.function, ACCUMULATE=_how(out.dtype)[0], WIDE=is_wide(out), BLOCK_OUT=across,
+        five_strides(out), Epilogue(written=written).arguments((1, n_pixels, n_out))[0],
+        THEN=written.function, ACCUMULATE=_how(out.dtype)[0], WIDE=is_wide(out), BLOCK_OUT=across,
         BLOCK_PIXELS=1024 // across, num_warps=4,
     )  # fmt: skip
     return out
@@ -162,7 +162,12 @@ def _is_product(x: Array, kernel: Any, stride: Ints, padding: Ints, groups: int)
 
 
 def _product(
-    x: Array, weight: Array, bias: Array | None, shape: Ints, transposed: bool, then: Then | None
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    shape: Ints,
+    transposed: bool,
+    written: WrittenEpilogue | None,
 ) -> Array:
     """A convolution by a single tap."""
     n, c, *spatial = x.shape
@@ -172,19 +177,19 @@ def _product(
         w = w.transpose(0, 1)
     if pixels == 1 or not x.is_contiguous():
         rows = x.as_strided((1, n * pixels, c), (n * pixels * c, c, 1))
-        ending = PLAIN if bias is None and then is None else Ending(bias, then=then)
+        epilogue = PLAIN if bias is None and written is None else Epilogue(bias, written=written)
         columns = w.transpose(0, 1).unsqueeze(0)
-        out = matmul.product(rows, columns, x.dtype, ending, how=precision.convolution)
+        out = matmul.product(rows, columns, x.dtype, epilogue, how=precision.convolution)
         strides = contiguous_strides if x.is_contiguous() else last_strides
         return out.as_strided(shape, strides(shape))
     planes = x.as_strided((n, c, pixels), (c * pixels, pixels, 1))
-    turned = None if then is None or n > 1 else then.transposed()
+    turned = None if written is None or n > 1 else written.transposed()
     addend = None if bias is None else bias.unsqueeze(1)
-    ending = PLAIN if bias is None and turned is None else Ending(addend, then=turned)
+    epilogue = PLAIN if bias is None and turned is None else Epilogue(addend, written=turned)
     w = w.unsqueeze(0).expand(n, n_out, c)
-    out = matmul.product(w, planes, x.dtype, ending, how=precision.convolution)
+    out = matmul.product(w, planes, x.dtype, epilogue, how=precision.convolution)
     out = out.as_strided(shape, contiguous_strides(shape))
-    return out if turned is not None else _followed(out, then)
+    return out if turned is not None else _followed(out, written)
 
 
 # ---- few channels -------------------------------------------------------------------------------
@@ -262,7 +267,7 @@ def _phases(stride: Ints, dilation: Ints, transposed: bool) -> tuple[Ints, Ints,
 
 def _by_pointers(
     x: Array, weight: Array, bias: Array | None, out: Array, stride: Ints, padding: Ints,
-    dilation: Ints, groups: int, transposed: bool, then: Then | None = None,
+    dilation: Ints, groups: int, transposed: bool, written: WrittenEpilogue | None = None,
 ) -> None:  # fmt: skip
     """The convolution of x, or its transpose, into `out`: any strides and types."""
     w = grouped(weight, groups, transposed)
@@ -286,7 +291,7 @@ def _by_pointers(
             ACCUMULATE=accumulate, TRANSPOSED=transposed, HAS_BIAS=has_bias,
             WIDE=is_wide(x, w, out), BLOCK_PIXELS=block, num_warps=4,
         )  # fmt: skip
-        _followed(out, then)
+        _followed(out, written)
         return
     by_tap = n_in >= 16
     if by_tap and taps > 1 and 1 not in w.strides[1:3]:
@@ -300,11 +305,11 @@ def _by_pointers(
     tiles = -(-n_out // block_out) * -(-n_pixels // block_pixels) * groups * n_phases
     splits, _ = matmul.split(tiles, n_in * taps // n_phases, block_in, processors)
     partial, split_stride = matmul._partial(out, splits)
-    whole = None if splits > 1 else then
+    whole = None if splits > 1 else written
     kernel("conv", "conv")(
         (tiles, splits), x, w, bias, partial, n_pixels, n_out, n_in, groups, splits, split_stride,
         *geometry, five_strides(x), w.strides, five_strides(partial),
-        None if whole is None else Ending(then=whole).arguments((1, n_pixels, n_out))[0],
+        None if whole is None else Epilogue(written=whole).arguments((1, n_pixels, n_out))[0],
         THEN=whole and whole.function, ACCUMULATE=accumulate, PRECISION=how, TRANSPOSED=transposed,
         BY_TAP=by_tap, HAS_BIAS=has_bias,
         WIDE=is_wide(x, w, partial) or is_wide(out), BLOCK_OUT=block_out,
@@ -312,7 +317,7 @@ def _by_pointers(
     )  # fmt: skip
     matmul._finish(out, partial, splits)
     if splits > 1:
-        _followed(out, then)
+        _followed(out, written)
 
 
 def _reduce(
@@ -462,12 +467,12 @@ def convolution(
     return _gather(x, weight, bias, shape, stride, padding, dilation, groups, transposed)
 
 
-def ended(
+def with_epilogue(
     x: Array, weight: Array, bias: Array | None, stride: Ints, padding: Ints, dilation: Ints,
-    groups: int, shape: Ints, then: Then | None,
+    groups: int, shape: Ints, written: WrittenEpilogue | None,
 ) -> Array:  # fmt: skip
     """A convolution of real numbers, and what follows it."""
-    return _gather(x, weight, bias, shape, stride, padding, dilation, groups, False, then)
+    return _gather(x, weight, bias, shape, stride, padding, dilation, groups, False, written)
 
 
 def with_statistics(
@@ -480,9 +485,19 @@ def with_statistics(
     shape = (x.shape[0], weight.shape[0], *size)
     if not transposed and 0 not in shape and _last(x, weight) and channels_dense(x):
         out = new_images(shape, x, True)
-        ending = PLAIN if bias is None else Ending(bias.contiguous())
+        epilogue = PLAIN if bias is None else Epilogue(bias.contiguous())
         parts_of = conv_tma.convolve(
-            x, weight, out, stride, padding, dilation, groups, False, _how(x.dtype)[1], ending, True
+            x,
+            weight,
+            out,
+            stride,
+            padding,
+            dilation,
+            groups,
+            False,
+            _how(x.dtype)[1],
+            epilogue,
+            True,
         )
         if not isinstance(parts_of, bool):
             return out, *norm.joined_statistics(parts_of, out, eps)

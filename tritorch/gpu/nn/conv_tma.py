@@ -13,7 +13,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core.dtype import float32
 from tritorch.gpu.linalg import matmul
-from tritorch.gpu.linalg.matmul import PLAIN, Ending, has_engine, machine
+from tritorch.gpu.linalg.matmul import PLAIN, Epilogue, has_engine, machine
 from tritorch.gpu.nn.conv_plan import choose, choose_weight, depth_of
 from tritorch.gpu.nn.images import grouped
 from tritorch.gpu.pointwise.layout import INT32_MAX, reach
@@ -76,7 +76,7 @@ def taps_last(w: Array) -> Array:
 
 def convolve(
     x: Array, weight: Array, out: Array, stride: Ints, padding: Ints, dilation: Ints, groups: int,
-    transposed: bool, how: str, ending: Ending = PLAIN, statistics: bool = False,
+    transposed: bool, how: str, epilogue: Epilogue = PLAIN, statistics: bool = False,
 ) -> Array | bool:  # fmt: skip
     """Convolves x, or its transpose, into out, which has its channels last.
 
@@ -144,7 +144,7 @@ def convolve(
     subtiles = 2 if plan.block_n >= 128 else 1
     block_w = (plan.block_k, 1, plan.block_n) if transposed else (plan.block_n, 1, plan.block_k)
     shape = (1, out.numel() // out.shape[1], out.shape[1])
-    extra, finish = (PLAIN if plan.splits > 1 else ending).arguments(shape)
+    extra, finish = (PLAIN if plan.splits > 1 else epilogue).arguments(shape)
     constants = {name: value for name, value in finish.items() if name != "SCALED"}
     stats: Any = None
     if statistics:
@@ -157,21 +157,21 @@ def convolve(
         _C.Descriptor(into, (images, rows, 1, cols, plan.block_n // subtiles)),
         stats, grid[0], n_out, n_in, groups, plan.splits, sizes, target.shape[2:], phases,
         first_phase, kernel_size, pads, steps, gaps, period, tap_step, extra, STATS=statistics,
-        TRANSPOSED=transposed, PRECISION=how, WIDE=ending.is_wide(), GROUP=plan.group,
+        TRANSPOSED=transposed, PRECISION=how, WIDE=epilogue.is_wide(), GROUP=plan.group,
         SUBTILES=subtiles, BOX_N=images, BOX_H=rows, BOX_W=cols, BLOCK_N=plan.block_n,
         BLOCK_K=plan.block_k, num_warps=plan.warps, num_stages=plan.stages, **constants,
     )  # fmt: skip
-    _finish(target, partial, plan.splits, ending)
+    _finish(target, partial, plan.splits, epilogue)
     return True if stats is None else stats
 
 
-def _finish(target: Array, partial: Array, splits: int, ending: Ending) -> None:
+def _finish(target: Array, partial: Array, splits: int, epilogue: Epilogue) -> None:
     """Sums the parts as matrices of pixels by channels."""
     if splits == 1:
         return
     n, c, h, w = target.shape
     rows = target.as_strided((1, n * h * w, c), (n * h * w * c, c, 1))
-    matmul._finish(rows, partial, splits, ending)
+    matmul._finish(rows, partial, splits, epilogue)
 
 
 def _is_aligned(w: Array) -> bool:

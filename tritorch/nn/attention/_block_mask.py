@@ -23,7 +23,7 @@ from tritorch.core.dtype import bool_, float32, int8, int32
 from tritorch.core.gates import Gate
 from tritorch.core.naming import qualified
 from tritorch.core.published import FUNCTIONAL, PUBLIC
-from tritorch.core.tensor import Tensor, gives_number, settling
+from tritorch.core.tensor import Tensor, flushing, gives_number
 from tritorch.func.vmap import vmap
 from tritorch.ops.index.indexing import scalars
 
@@ -553,7 +553,7 @@ def create_block_mask(
 
 
 @gives_number  # PyTorch's graphs hold it
-@settling
+@flushing
 def _built(
     mask_mod: Mod, lengths: tuple[int | None, int | None, int, int], device: Any,
     blocks: tuple[int, int], separate_full_blocks: bool, dq_kv_order: bool | None,

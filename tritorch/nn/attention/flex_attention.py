@@ -18,7 +18,7 @@ from tritorch.amp.autocast_mode import _cast
 from tritorch.amp.state import get_autocast_dtype, is_autocast_available, is_autocast_enabled
 from tritorch.arrays.written import NotWritable
 from tritorch.core.gates import Gate
-from tritorch.core.tensor import Tensor, gives_number, settling
+from tritorch.core.tensor import Tensor, flushing, gives_number
 from tritorch.nn.attention import _flex
 from tritorch.nn.attention._block_mask import (
     _DEFAULT_SPARSE_BLOCK_SIZE as _DEFAULT_SPARSE_BLOCK_SIZE,
@@ -295,7 +295,7 @@ def flex_attention(
 
 
 @gives_number  # PyTorch's graphs hold it
-@settling
+@flushing
 def _attend(
     query: Tensor, key: Tensor, value: Tensor, score_mod: Any, lists: BlockMask, scale: float,
     tops: bool,

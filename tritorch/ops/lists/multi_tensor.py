@@ -80,7 +80,7 @@ def rescale_(tensors: Sequence[Tensor], factor: Tensor | None, found: Tensor | N
 
     found, if given, is on the tensors' device.
     """
-    _C.settle()  # what waits may read them
+    _C.flush()  # deferred calls may read them
     parts = _Parts(tensors)
     for device, arrays in parts.arrays.items():
         family = backend("cpu" if device < 0 else "gpu", "optim")

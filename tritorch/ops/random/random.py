@@ -61,7 +61,7 @@ class Drawn(int):
 class _Reserve:
     """What stands for a record where a GPU's numbers are reserved."""
 
-    name, kind, is_view, settles = "reserve", "random", False, False
+    name, kind, is_view, flushes = "reserve", "random", False, False
 
 
 RESERVE = _Reserve()

@@ -301,7 +301,7 @@ class ValueCheck:
 class _Look:
     """Stands for a record where code reads values and decides by them."""
 
-    name, kind, is_view, settles = "values", "internal", False, True
+    name, kind, is_view, flushes = "values", "internal", False, True
 
 
 _LOOK = _Look()

@@ -62,7 +62,7 @@ class Operator(_C.OperatorBase):
     back: Any = None  # of a view of some elements: the record of its gradient,
     embeds: Operator  # which knows it by this name
     order: Any = None  # in which PyTorch's node has its inputs, where it is another
-    settles = False  # whether a call may fail for values of its inputs: then it never waits
+    flushes = False  # whether a call may fail for values of its inputs: it is never deferred
     raises = False  # whether the CPU's function may refuse values: then no call is dead code
     constant = False  # whether no gradient flows through it, whatever its definition is
     # Of what the CPU computes in steps, a function of the inputs: how many multiply-adds a step is.

@@ -1,6 +1,6 @@
 """Settings of PyTorch's compiler of both passes, which programs patch.
 
-`activation_memory_budget` says how much is saved for backward passes (Note [Made again] in
+`activation_memory_budget` says how much is saved for backward passes (Note [Rematerialisation] in
 `tritorch/compilation/backward/rematerialisation.py`); the others change nothing here."""
 
 import sys

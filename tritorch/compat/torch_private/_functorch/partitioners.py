@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tritorch.compilation.backward.partition import Choice, least, within
+from tritorch.compilation.backward.partition import Choice, minimum_cut, within_budget
 from tritorch.compilation.backward.saving import budget
 from tritorch.core.tensor import Tensor
 from tritorch.fx._lazy_graph_module import _make_graph_module
@@ -37,7 +37,7 @@ def min_cut_rematerialization_partition(
     in their order, until what is saved fits.  compiler changes nothing.
     static_lifetime_input_indices: inputs that live anyway, so that saving them is free."""
     joint = _Joint(joint_module, num_fwd_outputs)
-    return joint.divided(joint.cut(set(static_lifetime_input_indices or ())))
+    return joint.divided(joint.partition(set(static_lifetime_input_indices or ())))
 
 
 class _Joint:
@@ -69,7 +69,7 @@ class _Joint:
         second = _extracted(self.module, self.nodes, inputs, self.gradients, "backward")
         return first, second
 
-    def cut(self, living: set[int]) -> set[Node]:
+    def partition(self, living: set[int]) -> set[Node]:
         """What to save, with the fewest bytes."""
         early = [node for node in self.nodes if node not in self.late and node.op != "output"]
         sizes = {node: _bytes(node) for node in early}
@@ -78,7 +78,7 @@ class _Joint:
         others = [node for node in early if node not in set(free) and _is_repeatable(node)]
 
         def choose(allowed: set[Node]) -> set[Node]:
-            return least(
+            return minimum_cut(
                 {
                     node: Choice(
                         sizes[node], tuple(node.all_input_nodes) if node in allowed else None
@@ -90,7 +90,7 @@ class _Joint:
 
         total = lambda found: sum(sizes[node] or 0 for node in found)
         calls = [*free, *others]
-        return within(budget(), calls, len(free), len(calls), choose, total)
+        return within_budget(budget(), calls, len(free), len(calls), choose, total)
 
 
 def _bytes(node: Node) -> int | None:

@@ -57,13 +57,21 @@ def fusing(mode: str | None, options: dict[str, Any]) -> str:
     return "exact" if mode == "exact" or rounds else "default"
 
 
+# Names that passes had, which programs may still say.
+_FORMER_PASSES = {
+    "once": "cse", "joining": "concat", "chains": "fused_loops", "beside": "inter_op",
+    "fusing": "fusion",
+}  # fmt: skip
+
+
 def passes_off(options: dict[str, Any]) -> frozenset[str]:
-    """The passes that are switched off, by their names with commas between them.
+    """The passes that are switched off, by their names with commas between them, former ones too.
 
     Those of PyTorch's that there are not are off anyway."""
     chosen = {key.replace("-", "_"): value for key, value in options.items()}
     said = chosen.get("disabled_passes", config.disabled_passes)
-    return frozenset(filter(None, (name.strip() for name in said.split(","))))
+    names = filter(None, (name.strip() for name in said.split(",")))
+    return frozenset(_FORMER_PASSES.get(name, name) for name in names)
 
 
 def settles_checks(options: dict[str, Any]) -> bool:

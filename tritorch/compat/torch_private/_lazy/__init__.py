@@ -4,9 +4,9 @@
     model.to("lazy") ...
     torch._lazy.mark_step()
 
-From `init` on, what this thread does between two marks is a region like that of a compiled
-function: the first step runs as it comes and is recorded, later ones that make the same calls wait
-for the mark, or for a value.  The device `lazy` is the one that computes: the CPU, or with
+From `init` on, this thread's calls between two marks are a compiled region: the first step runs as
+it comes and is recorded, calls of later ones that match are deferred until the mark, or until a
+value is wanted.  The device `lazy` is the one that computes: the CPU, or with
 LTC_TS_CUDA=1 the GPU, and tensors say so.
 """
 

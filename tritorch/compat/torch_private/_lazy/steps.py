@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from tritorch import _C
-from tritorch.compilation.follow.calls import Place, Segment
+from tritorch.compilation.follow.calls import Segment, SourceLine
 from tritorch.compilation.follow.regions import (
     Follower,
     Listener,
@@ -46,7 +46,7 @@ class _Watch(Listener):
             graph_sizes.append(len(segment.calls))
             _count(segment)
 
-    def flushed(self, follower: Follower, reason: str, place: Place | None) -> None:
+    def flushed(self, follower: Follower, reason: str, line: SourceLine | None) -> None:
         """A call that no graph holds."""
         if follower.options.name == _NAME:
             counters[f"aten::{reason.partition(':')[0].strip('_')}"] += 1
@@ -92,7 +92,7 @@ def mark() -> None:
         raise RuntimeError("Lazy tensor backend not registered: call torch._lazy.ts_backend.init()")
     counters["MarkStep"] += 1
     region: Any = _C.current_region()
-    if region.waits:
+    if region.deferred:
         counters["CachedCompile"] += 1
         _count(_current(region))
     follower.end()

@@ -14,7 +14,7 @@ import tritorch as torch
 from tritorch import nn
 from tritorch._functorch import config
 from tritorch.compilation.backward import nodes
-from tritorch.compilation.backward.partition import Choice, least, within
+from tritorch.compilation.backward.partition import Choice, minimum_cut, within_budget
 from tritorch.nn import functional as F
 from tritorch.utils.checkpoint import checkpoint
 
@@ -43,7 +43,7 @@ def test_a_cut_takes_the_fewest_bytes_of_all_sets() -> None:
             choices[number] = Choice(size, sources if may_be_made else None)
         needed = set(rng.sample(range(4, 9), 2))
         choices |= {n: choices[n]._replace(bytes=choices[n].bytes or 3) for n in needed}
-        found = least(choices, needed)
+        found = minimum_cut(choices, needed)
         assert _suffices(choices, needed, found)
         savable = [n for n in choices if choices[n].bytes is not None]
         sets = (set(s) for k in range(10) for s in itertools.combinations(savable, k))
@@ -57,15 +57,15 @@ def test_a_cut_takes_the_fewest_bytes_of_all_sets() -> None:
 
 def test_of_equal_cuts_the_one_with_the_fewest_calls() -> None:
     chain = {0: Choice(4, None), 1: Choice(4, (0,)), 2: Choice(4, (1,))}
-    assert least(chain, {2}) == {2}
+    assert minimum_cut(chain, {2}) == {2}
     chain[0] = Choice(3, None)
-    assert least(chain, {2}) == {0}
-    assert least(chain | {3: Choice(1, ())}, {3}) == set()  # it is made of nothing
+    assert minimum_cut(chain, {2}) == {0}
+    assert minimum_cut(chain | {3: Choice(1, ())}, {3}) == set()  # it is made of nothing
 
 
 def test_a_budget_allows_as_few_calls_as_are_enough() -> None:
     choose = lambda allowed: 10 - 2 * len(allowed)
-    take = lambda part: within(part, [0, 1, 2, 3], 1, 4, choose, lambda found: found)
+    take = lambda part: within_budget(part, [0, 1, 2, 3], 1, 4, choose, lambda found: found)
     assert [take(part) for part in (1, 0.8, 0.75, 0.5, 0.3, 0)] == [8, 6, 6, 4, 2, 2]
 
 

@@ -1,5 +1,5 @@
-"""Products whose kernels compute what precedes and follows them: `First` and `Then` of
-`gpu/linalg/matmul.py`."""
+"""Epilogues and prologues: products whose kernels compute what follows and precedes them,
+`WrittenEpilogue` and `Prologue` of `gpu/linalg/matmul.py`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch import _C
-from tritorch.compilation.follow.tape import Form, Value, renumbered
+from tritorch.compilation.follow.tape import Form, NoteForm, Value, renumbered
 from tritorch.compilation.fuse import spaces
 from tritorch.compilation.fuse.definitions import (
     Definition,
+    Kind,
     is_dense_row_major,
     is_of_blocks,
     is_written,
@@ -20,7 +21,7 @@ from tritorch.compilation.fuse.groups import Group
 from tritorch.compilation.fuse.kernels import FIELDS, Launched, Left, left_of
 from tritorch.compilation.fuse.orders import in_order, not_behind_views
 from tritorch.compilation.fuse.words import Written
-from tritorch.compilation.fuse.writing import beginning, ending
+from tritorch.compilation.fuse.writing import epilogue, prologue
 from tritorch.compilation.plan.lowering import Lowered
 from tritorch.core.layout import contiguous_strides
 from tritorch.gpu.linalg import matmul
@@ -30,20 +31,20 @@ from tritorch.ops.record.replacing import is_replaced
 from tritorch.triton import written
 
 MOST = 8  # definitions
-MOST_OF_IMAGES = 6  # arrays that are read beside a convolution
-MOST_ARRAYS = 4  # that are read beside the product
+MOST_OF_IMAGES = 6  # arrays that a convolution's epilogue reads
+MOST_ARRAYS = 4  # that an epilogue or a prologue reads
 MOST_SUMMED = 1 << 15  # rows of which a product's kernel leaves sums, for a second one to hold
 # With a copy engine, products are faster of matrices in memory: of those that many rows meet; in
 # eager's bits, of those for which another kernel would be used.
 _FEW_ACROSS, _THIN = 512, 8
-_KINDS = ("map", "cast", "view", "fill")
+_KINDS = (Kind.MAP, Kind.CAST, Kind.VIEW, Kind.FILL)
 _PRODUCTS = ("linear", "mm", "addmm", "convolution")
 
 
 def matrices_of(call: Any, forms: Sequence[Form]) -> tuple[int, ...] | None:
-    """The matrices that a call multiplies, if it is a product of floats whose kernel can go on;
-    none of a convolution."""
-    if type(call) is not Lowered or call.note.form != "call" or len(call.results) != 1:
+    """The matrices that a call multiplies, if it is a product of floats whose kernel may have an
+    epilogue; none of a convolution."""
+    if type(call) is not Lowered or call.note.form != NoteForm.CALL or len(call.results) != 1:
         return None
     how = call.note.op.fuses
     if how not in _PRODUCTS or is_replaced(call.note.op, "gpu"):
@@ -62,11 +63,12 @@ def matrices_of(call: Any, forms: Sequence[Form]) -> tuple[int, ...] | None:
     return tuple(given[1:3] if how == "addmm" else given[:2])
 
 
-def group_before(
+def prologue_of(
     group: Group, operand: int, shape: tuple[int, int], across: int, exact: bool
 ) -> Group | None:
-    """A group as what computes a matrix of a product, in its rows and columns; None if it cannot
-    be, or is better left in memory: it is computed again for each tile of `across` others."""
+    """A group as the prologue of a product, which computes a matrix in its rows and columns; None
+    if it cannot be, or is better left in memory: it is computed again for each tile of `across`
+    others."""
     form, (rows, columns) = group.forms[operand], shape
     if group.holds or len(group.definitions) > MOST or len(group.inputs) > MOST_ARRAYS:
         return None
@@ -83,22 +85,22 @@ def group_before(
 
 
 def is_turned(d: Definition, base: Form) -> bool:
-    """Whether a view is the transposed matrix."""
+    """True if a view is the transposed matrix."""
     rows, columns = base.shape if len(base.shape) == 2 else (0, 0)
-    return d.shape == (columns, rows) and d.what == (0, (1, columns)) and rows > 0
+    return d.shape == (columns, rows) and d.params == (0, (1, columns)) and rows > 0
 
 
 def _size(form: Form) -> int:
     return math.prod(form.shape) * form.dtype.itemsize
 
 
-def group_after(group: Group, product: int, read: set[int]) -> Group | None:
-    """A group as what follows a product, in its rows and columns; None if it cannot be."""
+def epilogue_of(group: Group, product: int, read: set[int]) -> Group | None:
+    """A group as the epilogue of a product, in its rows and columns; None if it cannot be."""
     form = group.forms[product]
     columns = form.shape[-1]
     rows = math.prod(form.shape) // columns
-    sums = [d for d in group.definitions if d.kind == "column"]
-    others = [d for d in group.definitions if d.kind != "column"]
+    sums = [d for d in group.definitions if d.kind == Kind.COLUMN]
+    others = [d for d in group.definitions if d.kind != Kind.COLUMN]
     holds = group.holds and (not sums or group.rows != rows or group.targets)
     if holds or len(others) > MOST or len(group.inputs) > MOST_ARRAYS + 1:
         return None
@@ -123,7 +125,7 @@ def group_after(group: Group, product: int, read: set[int]) -> Group | None:
 
 
 def _are_left(group: Group, sums: Sequence[Definition], columns: int) -> bool:
-    """Whether a product's kernel can leave parts of sums of columns."""
+    """True if a product's kernel can leave parts of sums of columns."""
     operands = [d.reads[0] for d in sums]
     return all(
         n in group.made and spaces.columns(group.forms[n].shape, group.rows) == columns
@@ -131,8 +133,8 @@ def _are_left(group: Group, sums: Sequence[Definition], columns: int) -> bool:
     )
 
 
-def group_after_images(group: Group, product: int, read: set[int]) -> Group | None:
-    """A group as what follows a convolution, in rows of pixels and columns of channels."""
+def epilogue_of_convolution(group: Group, product: int, read: set[int]) -> Group | None:
+    """A group as the epilogue of a convolution, in rows of pixels and columns of channels."""
     form = group.forms[product]
     rank, channels = len(form.shape), form.shape[1]
     stored = group.outputs(read)
@@ -158,20 +160,20 @@ def group_after_images(group: Group, product: int, read: set[int]) -> Group | No
 
 
 def instead_of(group: Group, stored: Sequence[int], product: int, image: bool) -> int | None:
-    """Of what is stored, what takes the place of a product: floats; of a convolution (an image),
-    what lies as that does."""
+    """The stored value that takes the place of a product: floats; of a convolution (an image), one
+    with the same layout."""
     form = group.forms[product]
     fits = lambda own: own == form if image else own.dtype.is_floating_point
     return next((n for n in reversed(stored) if fits(group.forms[n])), None)
 
 
 def _without_views(group: Group) -> Group | None:
-    """A group that reads what views show of its values, which only add dims of one element."""
+    """A group that reads its values in place of views that only add dims of one element."""
     same: dict[int, int] = {}
     found = []
     for d in group.definitions:
         operands = renumbered(d.operands, same)
-        if d.kind == "view":
+        if d.kind == Kind.VIEW:
             (base,) = (x.number for x in operands)
             if not _adds_dims(d, group.forms[base]):
                 return None
@@ -182,7 +184,7 @@ def _without_views(group: Group) -> Group | None:
 
 
 def _adds_dims(d: Definition, base: Form) -> bool:
-    offset, strides = d.what
+    offset, strides = d.params
     own = [(n, s) for n, s in zip(d.shape, strides) if n > 1]
     theirs = [(n, s) for n, s in zip(base.shape, contiguous_strides(base.shape)) if n > 1]
     first = next((i for i, n in enumerate(d.shape) if n > 1), len(d.shape))
@@ -190,27 +192,27 @@ def _adds_dims(d: Definition, base: Form) -> bool:
 
 
 def _is_loop(d: Definition) -> bool:
-    """Whether a function is too long for a product's kernel."""
-    return d.kind == "map" and (d.what[0] in LONG or is_of_blocks(d.what[0]))
+    """True if a function is too long for a product's kernel."""
+    return d.kind == Kind.MAP and (d.params[0] in LONG or is_of_blocks(d.params[0]))
 
 
 def _is_straight(group: Group, product: int, dense: bool = True) -> bool:
-    """Whether the product is read in the places in which it is computed alone."""
+    """True if the product is read only in the positions in which it is computed."""
     size = math.prod(group.forms[product].shape)
     for d in group.definitions:
         for x in d.operands:
             if type(x) is not Value or group.roots.get(x.number, x.number) != product:
                 continue
             form = group.forms[x.number]  # of the product, or of a view of it
-            if d.kind == "view" or not math.prod(d.shape) == math.prod(form.shape) == size:
+            if d.kind == Kind.VIEW or not math.prod(d.shape) == math.prod(form.shape) == size:
                 return False
             if dense and not is_dense_row_major(form):
                 return False
     return True
 
 
-class Before(NamedTuple):
-    """What computes a matrix of a product."""
+class ProloguePart(NamedTuple):
+    """A group that computes a matrix of a product."""
 
     operand: int  # as the product knows it
     made: int  # as its group knows it: the same, or what that is a view of
@@ -219,34 +221,34 @@ class Before(NamedTuple):
     group: Group
 
 
-class Ended(Launched):
-    """A product, what computes its matrices, and what follows it, as a function of arrays."""
+class FusedProduct(Launched):
+    """A product with its prologues and its epilogue, as a function of arrays."""
 
-    plain = (*FIELDS, "_how", "_args", "_n_places", "_firsts", "_then", "_made", "_left")
+    plain = (*FIELDS, "_how", "_args", "_n_arguments", "_prologues", "_epilogue", "_made", "_left")
     call: Lowered  # the product's
 
     def __init__(
-        self, call: Lowered, group: Group | None, before: Sequence[Before], forms: list[Form],
+        self, call: Lowered, group: Group | None, parts: Sequence[ProloguePart], forms: list[Form],
         read: set[int], exact: bool,
     ) -> None:  # fmt: skip
-        """forms: of all values; what is left of sums of columns is added."""
+        """forms: of all values; those of parts of column sums are added."""
         (product,) = call.results
         self.call, self._how = call, call.note.op.fuses
-        operands = [each.operand for each in before]
-        firsts = [beginning(each.group, each.made, exact) for each in before]
-        self._firsts: tuple[Any, ...] = tuple(map(_first, before, firsts))
-        names, sources = [each.name for each in firsts], [each.source for each in firsts]
+        operands = [each.operand for each in parts]
+        prologues = [prologue(each.group, each.made, exact) for each in parts]
+        self._prologues: tuple[Any, ...] = tuple(map(_prologue_fields, parts, prologues))
+        names, sources = [each.name for each in prologues], [each.source for each in prologues]
         self.results: tuple[int, ...] = (product,)
         arrays: tuple[int, ...] = ()
-        self._then: str | None = None
+        self._epilogue: str | None = None
         self.left: Left | None = None
         if group is not None:
             outputs = group.outputs(read)
             image = self._how == "convolution"
             result = instead_of(group, outputs, product, image)
             assert result is not None
-            then = ending(group, read, product, result, exact)
-            self.results, arrays, self._then = then.outputs, then.arrays, then.source
+            then = epilogue(group, read, product, result, exact)
+            self.results, arrays, self._epilogue = then.outputs, then.arrays, then.source
             names.append(then.name)
             sources.append(then.source)
             if group.left:
@@ -255,11 +257,11 @@ class Ended(Launched):
                 self.left = left_of(sums, most, group.columns, forms, is_most=True)
         self.name = "_".join([call.note.op.name, *(name.partition("_")[2] for name in names)])
         self.source = "\n\n".join(_ordered(source, *_ORDERS[0]) for source in sources)
-        places = [x.number for x in call.args if type(x) is Value and x.number not in operands]
-        self._n_places = len(places)
-        known = {number: i for i, number in enumerate((*places, *operands))}
+        arguments = [x.number for x in call.args if type(x) is Value and x.number not in operands]
+        self._n_arguments = len(arguments)
+        known = {number: i for i, number in enumerate((*arguments, *operands))}
         self._args = tuple(Value(known[x.number]) if type(x) is Value else x for x in call.args)
-        self.inputs = (*places, *(n for each in firsts for n in each.arrays), *arrays)
+        self.inputs = (*arguments, *(n for each in prologues for n in each.arrays), *arrays)
         made = [forms[n] for n in self.results]
         self._left = () if self.left is None else tuple(forms[n].dtype for n in self.left.parts)
         self.results += () if self.left is None else self.left.parts
@@ -269,24 +271,26 @@ class Ended(Launched):
         self.load()
 
     def load(self) -> None:
-        self._functions = None if self._then is None else _both(self._then)
-        self._computed = [_Computed(*first) for first in self._firsts]
+        self._functions = None if self._epilogue is None else _both(self._epilogue)
+        self._computed = [_Computed(*first) for first in self._prologues]
 
     def __call__(self, *given: Any) -> Any:
-        known, at = [*given[: self._n_places]], self._n_places
+        known, at = [*given[: self._n_arguments]], self._n_arguments
         for first in self._computed:
             known.append(first.of(given[at : at + first.count]))
             at += first.count
         args: list[Any] = [known[x.number] if type(x) is Value else x for x in self._args]
         device = given[0].device_index
         (shape, _, kind), *rest = self._made
-        beside = [_C.empty_strided(*made, device) for made in rest]
+        others = [_C.empty_strided(*made, device) for made in rest]
         sums = matmul.Sums(self._left) if self._left else None
-        then = self._functions and matmul.Then(*self._functions, (*given[at:], *beside), sums)
+        then = self._functions and matmul.WrittenEpilogue(
+            *self._functions, (*given[at:], *others), sums
+        )
         if self._how == "convolution":
             x, w, bias, stride, padding, dilation, _, _, groups = args
-            out = conv.ended(x, w, bias, stride, padding, dilation, groups, shape, then)
-            return (out, *beside) if beside else out
+            out = conv.with_epilogue(x, w, bias, stride, padding, dilation, groups, shape, then)
+            return (out, *others) if others else out
         addend: Any = None
         numbers: Sequence[float] = (1.0, 1.0)
         if self._how == "linear":
@@ -296,29 +300,29 @@ class Ended(Launched):
             a, b = args
         else:
             addend, a, b, *numbers = args
-        out = matmul.ended(a, b, addend, numbers, kind, then).reshape(shape)
+        out = matmul.with_epilogue(a, b, addend, numbers, kind, then).reshape(shape)
         if sums is not None:
-            return (out, *beside, *sums.parts)
-        return (out, *beside) if beside else out
+            return (out, *others, *sums.parts)
+        return (out, *others) if others else out
 
 
-def _first(before: Before, written: Written) -> tuple[Any, ...]:
-    """What a matrix that a product computes is made of."""
-    kind = before.group.forms[before.made].dtype
-    return written.source, len(written.arrays), before.turned, kind, before.shape
+def _prologue_fields(part: ProloguePart, written: Written) -> tuple[Any, ...]:
+    """The fields of a prologue, as plain data."""
+    kind = part.group.forms[part.made].dtype
+    return written.source, len(written.arrays), part.turned, kind, part.shape
 
 
 class _Computed:
-    """A matrix that a product computes, of arrays."""
+    """A matrix that a prologue computes, from arrays."""
 
     def __init__(self, source: str, count: int, turned: bool, kind: Any, shape: Any) -> None:
         self.functions = _both(source)
         self.count, self.turned, self.kind, self.shape = count, turned, kind, shape
 
-    def of(self, arrays: tuple[Any, ...]) -> matmul.First:
+    def of(self, arrays: tuple[Any, ...]) -> matmul.Prologue:
         """The matrix."""
         strides = contiguous_strides(self.shape)
-        found = matmul.First(*self.functions, arrays, self.shape, strides, self.kind)
+        found = matmul.Prologue(*self.functions, arrays, self.shape, strides, self.kind)
         return found.transpose(0, 1) if self.turned else found
 
 
@@ -326,7 +330,7 @@ _ORDERS = (("row", "col"), ("col", "row"))
 
 
 def _both(source: str) -> tuple[Any, Any]:
-    """A function of places, and that of the transposed places."""
+    """A function of positions, and that of the transposed positions."""
     one, other = (written.named(_ordered(source, *order)) for order in _ORDERS)
     return one, other
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tritorch as torch
-from tritorch.compilation.follow.tape import Form, Note, Value
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
 from tritorch.compilation.passes import concat, cse, functionalize, fused_loops
 from tritorch.compilation.plan.lowering import Lowered, arguments
 from tritorch.compilation.tools import showing
@@ -72,7 +72,7 @@ def _traced(kind: str) -> Iterator[tuple[Pointwise, list[Any], Any]]:
         floats = op.rule == 1 and kind not in "fd"
         made = np.zeros(SIZE, np.float32 if floats else result.numpy)
         forms = [*map(form_of, arrays), form_of(made)]
-        note = Note("pointwise", op, inputs, (None,), (len(arrays),), False)
+        note = Note(NoteForm.POINTWISE, op, inputs, (None,), (len(arrays),), False)
         try:
             chain = alone(note, forms)
         except (Untraceable, NotImplementedError, RuntimeError):
@@ -332,11 +332,11 @@ def test_passes_on_calls_as_text() -> None:
     forms = [form_of(x) for _ in range(8)]
     mul, add = OPERATORS["mul"], OPERATORS["add"]
     notes = [
-        Note("pointwise", mul, (Value(0), 2.0), (None,), (1,), False),
-        Note("in place", add, (Value(1), Value(0)), (), (1,), False),
-        Note("pointwise", mul, (Value(1), Value(1)), (None,), (2,), False),
+        Note(NoteForm.POINTWISE, mul, (Value(0), 2.0), (None,), (1,), False),
+        Note(NoteForm.IN_PLACE, add, (Value(1), Value(0)), (), (1,), False),
+        Note(NoteForm.POINTWISE, mul, (Value(1), Value(1)), (None,), (2,), False),
     ]
-    found, old = functionalize.renamed(notes, forms, [0], {0: 0, 1: 1, 2: 2})
+    found, old = functionalize.functionalized(notes, forms, [0], {0: 0, 1: 1, 2: 2})
     assert [(n.form, n.inputs, n.results) for n in found] == [
         ("pointwise", (Value(0), 2.0), (8,)),
         ("pointwise", (Value(8), Value(0)), (1,)),
@@ -344,12 +344,14 @@ def test_passes_on_calls_as_text() -> None:
     ]
     assert old == {8: 1} and len(forms) == 9
     # A view that was there before shows what is written; one that is made later shows the result.
-    view = Note("call", OPERATORS["transpose"], (Value(1),), (0, 1), (3,), False)
+    view = Note(NoteForm.CALL, OPERATORS["transpose"], (Value(1),), (0, 1), (3,), False)
     memory = {0: 0, 1: 1, 2: 2, 3: 1}
-    assert functionalize.renamed([notes[0], view, notes[1]], forms, [0], memory)[1] == {}
-    assert functionalize.renamed([notes[0], notes[1], view], forms, [0], memory)[1] != {}
+    assert functionalize.functionalized([notes[0], view, notes[1]], forms, [0], memory)[1] == {}
+    assert functionalize.functionalized([notes[0], notes[1], view], forms, [0], memory)[1] != {}
 
-    def call(op: Any, args: tuple[Any, ...], result: int, form: str = "call") -> Lowered:
+    def call(
+        op: Any, args: tuple[Any, ...], result: int, form: NoteForm = NoteForm.CALL
+    ) -> Lowered:
         return Lowered(None, args, (result,), Note(form, op, args, (), (result,), False), False)  # type: ignore[arg-type]
 
     clone = OPERATORS["clone"]
@@ -358,11 +360,16 @@ def test_passes_on_calls_as_text() -> None:
         call(clone, (Value(0),), 2),
         call(mul, (Value(2), 2.0), 3),
     ]
-    assert [c.args for c in cse.once(calls, [0], {3})] == [(Value(0),), (Value(1), 2.0)]
-    assert len(cse.once(calls, [0], {2, 3})) == 3  # a result that is held has its own memory
+    assert [c.args for c in cse.eliminate_common_calls(calls, [0], {3})] == [
+        (Value(0),),
+        (Value(1), 2.0),
+    ]
+    assert (
+        len(cse.eliminate_common_calls(calls, [0], {2, 3})) == 3
+    )  # a result that is held has its own memory
     other = [call(mul, (Value(0), 0.0), 1), call(mul, (Value(0), -0.0), 2)]
-    assert len(cse.once(other, [0], set())) == 2
-    assert concat.joined(calls, forms, {3}) == calls
+    assert len(cse.eliminate_common_calls(other, [0], set())) == 2
+    assert concat.concat_gradients(calls, forms, {3}) == calls
 
 
 # ---- side by side --------------------------------------------------------------------------------

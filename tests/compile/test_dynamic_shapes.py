@@ -45,10 +45,10 @@ W, B, TABLE = torch.randn(32, 32) / 6, torch.randn(32), torch.randn(50, 32)
 
 
 def branches(step: Any) -> list[Any]:
-    """Where ways part: the calls, with what they leave open."""
+    """The branches of a trace tree: the calls, with their dynamic numbers."""
     found = [each for one in step.next for each in branches(one)]
     if len(step.next) > 1:
-        found += [(x.ambient, x.grad_enabled, x.call.opened, x.call.specs) for x in step.next]
+        found += [(x.ambient, x.grad_enabled, x.call.dynamic, x.call.specs) for x in step.next]
     return found
 
 
@@ -93,7 +93,7 @@ def test_two_ways_for_all_lengths(name: str) -> None:
         expected = function(x)
         torch.manual_seed(i)
         same(fast(x), expected)
-    assert fast.ways == 2 and not counts.unfit_reasons, branches(fast.trie)
+    assert fast.ways == 2 and not counts.unfit_reasons, branches(fast.trace_tree)
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "padded"])
@@ -124,7 +124,7 @@ def test_gradients(name: str) -> None:
                 assert (mine - expected).abs().max() <= 1e-5 * expected.abs().max()
             else:
                 assert mine.equal(expected)
-    assert fast.ways == 2 and not counts.unfit_reasons, branches(fast.trie)
+    assert fast.ways == 2 and not counts.unfit_reasons, branches(fast.trace_tree)
 
 
 def test_floats_are_arguments() -> None:

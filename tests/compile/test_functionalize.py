@@ -8,7 +8,7 @@ import pytest
 
 import tritorch as torch
 from tritorch import _C
-from tritorch.compilation.follow.tape import Form, Note, Value
+from tritorch.compilation.follow.tape import Form, Note, NoteForm, Value
 from tritorch.compilation.plan.lowering import lowered
 from tritorch.ops.record.operator import Operator
 
@@ -37,7 +37,7 @@ def test_calls_are_renumbered_whole() -> None:
     op = Operator(
         "renumbered", "x", "seed", cpu=lambda x, seed: x, schema="(Tensor x, int seed) -> Tensor"
     )
-    note = Note("call", op, (Value(0),), (Value(1),), (2,), False)
+    note = Note(NoteForm.CALL, op, (Value(0),), (Value(1),), (2,), False)
     form = Form(type(torch.ones(2).numpy()), (2,), torch.ones(2).numpy().dtype, (4,))
     call = lowered(note, [form] * 3).renumbered({0: 5, 1: 6, 2: 7})
     assert call.args == (Value(5), Value(6)) and call.results == (7,)
