@@ -37,7 +37,8 @@ TARGETS = (90, 100, 103)  # with a copy engine: elsewhere products are cut by si
 
 def problems(family: str, only: str | None) -> list[Any]:
     """The suite's, of one family."""
-    from tritorch.bench.declare import all_benchmarks, choose
+    from tritorch.bench.cases import all_benchmarks
+    from tritorch.bench.declare import choose
 
     every = choose(all_benchmarks("gpu"), [only] if only else [], [family])
     return [benchmark for benchmark in every if benchmark.clock != "self"]

@@ -6,7 +6,14 @@ from tritorch.compat import moved as _moved
 from tritorch.compat.extension import require as _require
 from tritorch.compat.variables import require as _require_values
 
-_require()
+
+def _doctor(arguments: list[str]) -> int:
+    from tritorch.cli import doctor
+
+    return doctor.main(arguments)
+
+
+_require(_doctor)
 _require_values()
 _moved.install(__path__)
 
@@ -21,7 +28,7 @@ from tritorch.autograd import (
     set_grad_enabled,
 )
 from tritorch.autograd.grad_mode import is_inference_mode_enabled
-from tritorch.compat import names as _names
+from tritorch.compat import names as _names, registering as _registering
 from tritorch.compat.torch_private._ops import ops as _torch_ops
 from tritorch.core import dtype as _dtype, gates as _gates, legacy as _legacy
 from tritorch.core.defaults import (

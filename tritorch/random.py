@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tritorch.core import above
 from tritorch.core.generator import (
     Generator,
     default_generator,
@@ -27,9 +28,7 @@ __all__ = [
 
 def thread_safe_generator() -> Generator | None:
     """A loader's worker thread's own generator; None elsewhere: the default one."""
-    from tritorch.utils.data import get_worker_info
-
-    info = get_worker_info()
+    info = above.worker_info()
     if info is None or info.worker_method != "thread" or info.rng is None:
         return None
     return info.rng.torch_generator

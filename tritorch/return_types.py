@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import tritorch  # noqa: F401  # all operators declare theirs
+import tritorch.ops  # noqa: F401  # all operators declare theirs
 from tritorch.ops.reduce.reduction import RETURN_TYPES
 
 __all__ = ["all_return_types", *RETURN_TYPES]

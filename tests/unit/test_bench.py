@@ -26,13 +26,13 @@ from tritorch.bench import (
     supply,
     workbench,
 )  # fmt: skip
-from tritorch.bench.cases import attention, conv, matmul, rows
+from tritorch.bench.cases import all_benchmarks, attention, matmul, rows
 from tritorch.bench.contestants import OURS
 from tritorch.bench.declare import Array, Benchmark, Kit, Scale
 from tritorch.bench.workbench import Workbench, summary
 
-TINY = {each.key: each for each in declare.all_benchmarks("tiny")}
-LARGE = {each.key: each for each in declare.all_benchmarks("gpu")}
+TINY = {each.key: each for each in all_benchmarks("tiny")}
+LARGE = {each.key: each for each in all_benchmarks("gpu")}
 
 
 # ---- declarations --------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_operations_of_attention(causal):
 
 
 def test_resnets_convolutions():
-    convolutions = list(conv.resnet50())
+    convolutions = list(models.resnet50_convolutions())
     assert len(convolutions) == 53 and len(set(convolutions)) == 23
     weights = sum(c.inputs * c.outputs * c.kernel**2 for c in convolutions)
     norms = 2 * sum(c.outputs for c in convolutions)
@@ -136,7 +136,7 @@ def test_two_of_one_name_are_refused(monkeypatch):
     twice = Benchmark("x", "same", lambda t: None)
     monkeypatch.setitem(declare.FAMILIES, "x", lambda scale: [twice, twice])
     with pytest.raises(ValueError, match="x/same"):
-        declare.all_benchmarks("tiny")
+        all_benchmarks("tiny")
 
 
 # ---- choosing ------------------------------------------------------------------------------------

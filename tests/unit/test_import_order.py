@@ -1,75 +1,175 @@
-"""Imports run downward: each package imports only what stands before it, inside functions too."""
+"""Imports run downward: a file imports what is below it, inside of functions and by name too."""
 
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import tritorch
+from tritorch.compat import names
+from tritorch.compat.moved import home_of
+from tritorch.triton import sources
 
 PACKAGE = Path(tritorch.__file__).parent
-# Bottom first.  Packages of one line do not import each other.
-ORDER = (
-    "_C kernels _common_kernels _assemblers",
-    "core",
-    "_trees autograd host overrides schema __future__",
-    "_triton",
-    "gpu",
-    "ops",
-    "amp fft func linalg masked signal special",
-    "cpu cuda",
-    "nn return_types",
-    "optim distributions multiprocessing",
-    "serialization sparse",
-    "testing",
-)
-RANK = {name: i for i, line in enumerate(ORDER) for name in line.split()}
-TOP = len(ORDER)  # the rest: programs, PyTorch's other modules; their imports form no circle
-# What looks up all the same, inside of functions, and why.
+# The ranks, bottom first.  A line is a rank: a folder or a file (`__init__`: the package's own), or
+# several that know each other.  Of the entries that a file is below, the longest counts.
+ORDER = """
+__future__ version torch_version compat.reraising
+compat.moved
+core.above core.defaults core.deprecation core.device core.dims core.dtype core.generator \
+core.locks core.memory_kinds core.naming core.precision core.profiling core.published \
+core.scopes core.streams core.swap core.thread_state
+arrays.strides arrays.symbolic arrays.sym_functions
+core.layout core.promotion
+arrays
+core
+schema
+trees
+overrides
+host
+autograd
+triton
+gpu
+ops.record
+ops.interpret
+ops.collectives
+ops.control
+ops.shape
+ops.reduce
+ops.index
+ops.pointwise
+ops.reduce.differences
+ops.linalg
+ops.random
+ops.nn
+ops.linalg.packed_linear
+ops.loss
+ops.fft
+ops.lists
+compat.legacy_operators
+ops
+return_types
+fft
+linalg
+special
+sparse
+func.vmap
+compat.torch_private._tensor_str
+compat.torch_private._logging
+compat.torch_private._awaits
+compat.torch_private._ops
+compat.names
+compat.settings
+profiler.marks
+amp.policies amp.state
+cuda
+amp
+cuda.amp
+cpu
+backends
+random
+futures
+testing
+nn
+func
+serialization
+hub
+utils
+compat.torch_private._dynamo.exc
+compat.torch_private._dynamo.config
+compat.torch_private._functorch.config
+compat.torch_private._subclasses
+compat.torch_private._decomp
+multiprocessing
+optim
+compat.extension
+compat.variables
+cli.commands
+compat
+compat.torch_private._library
+utils._debug_mode
+utils.flop_counter
+utils.cpp_extension
+utils.model_zoo
+jit
+fx
+compilation
+distributed
+utils.benchmark
+autograd.profiler autograd.profiler_legacy autograd.profiler_util profiler.recorded
+profiler
+__config__
+compat.native
+library
+utils._mode_utils
+export
+compilation.package
+compat.torch_private._higher_order_ops
+compat.torch_private._inductor
+compat.torch_private._functorch
+compat.torch_private._dynamo.backends
+compat.torch_private._dynamo.eval_frame
+compiler
+compat.torch_private._utils
+utils.data
+compat.torch_private._inductor.runtime compat.torch_private._inductor.utils
+compat.torch_private
+compat.shims.__init__
+compat.registering
+masked
+nested
+package
+quasirandom
+signal
+storage
+types
+monitor
+mps
+xpu
+mtia
+onnx
+__init__
+accelerator
+compat.shims
+distributions
+profiler._pattern_matcher
+utils.collect_env
+cli
+bench
+pytest_plugin
+__main__
+"""
+RANK = {place: rank for rank, line in enumerate(ORDER.split("\n")) for place in line.split()}
+# What looks up all the same, inside of functions, and why.  "*": a module by a name that is given.
 UPWARD = {
-    (
-        "core.tensor",
-        "serialization",
-    ): "who pickles a tensor needs the file format, nobody else does",
-    ("autograd.profiler", "overrides"): "marks for other profilers are made in a function mode",
-    ("autograd.mutation", "utils"): "it watches every operator that writes, in a dispatch mode",
-    ("autograd", "func"): "is_grads_batched is vmap of the backward pass",
-    ("autograd.gradcheck", "func"): "it tries vmap of the backward pass",
-    ("autograd.gradcheck", "sparse"): "it perturbs what a sparse tensor has",
-    ("autograd.gradcheck", "testing"): "it compares as assert_close does",
-    ("_triton.driver", "cuda"): "Triton asks it for what torch.cuda has",
-    ("_triton.driver", "utils"): "Triton's benchmarks ask for a timer",
-    ("amp.autocast_mode", "cuda"): "the device that a dtype is asked of",
-    ("amp.grad_scaler", "cuda"): "it warns where there is no GPU",
-    ("cuda.graphed", "nn"): "modules are captured with their parameters",
-    ("func.transforms", "nn"): "functional_call and batch norms of a module",
-    ("nn.parallel.distributed", "distributed"): "data parallelism stands on groups of processes",
-    ("nn.modules.norm", "distributed"): "one of its norms is of all processes",
+    ("__init__", "*"): "modules load when a program asks for them",
+    ("__init__", "cli"): "the doctor takes over where the extension does not load",
+    ("autograd", "autograd.profiler"): "loads when a program asks for it",
+    ("compat.names", "*"): "PyTorch's names in our modules, when a program asks for them",
+    ("compat.torch_private._ops", "compat.torch_private._higher_order_ops"): (
+        "torch.ops.higher_order, when a program asks for it"
+    ),
+    ("compat.torch_private._utils", "*"): "the module of a device that a program names",
     ("nn.modules._functions", "distributed"): "statistics of all processes",
-    ("nn.modules.module", "compiler"): "who compiles a module in place needs it, nobody else does",
-    ("nn.modules.transformer", "backends"): "whether the padding is left out is set there",
-    ("nn.parameter", "serialization"): "who pickles a parameter needs the file format",
+    ("nn.modules.norm", "distributed"): "one of the norms is of all processes",
+    ("nn.parallel.distributed", "distributed"): "DistributedDataParallel is defined there",
+    ("ops.record.overloads", "*"): "public functions by the module that a schema names",
+    ("serialization.names", "*"): "objects by the names that a file has",
 }
-# Files that know each other, so that one of them asks inside of a function.
+MOST_UPWARD, MOST_IN_CIRCLE, MOST_FILES, MOST_OWN = 15, 8, 34, 15
+# Files that are loaded with the package and know each other, so that one asks inside of a function.
 CIRCLES = {
     ("autograd.functional", "autograd"): "grad is defined there",
     ("autograd.gradcheck", "autograd"): "grad is defined there",
-    ("core.device", "core.defaults"): "a device is a scope of defaults",
-    ("core.tensor", "core.storage"): "a tensor's storage makes tensors",
-    ("core.tensor", "core.legacy"): "typed classes are of tensors",
-    ("core.tensor", "core.typed_storage"): "storages are of tensors' memory",
-    ("core.storage", "core.legacy"): "type() names a class of typed storages",
-    ("core.dtype", "core.promotion"): "to_complex refuses what does not promote to complex",
-    ("core.tensor", "core.printing"): "the repr reads tensors",
-    ("ops.embedding", "ops.interpret.sparse.record"): "gradients of sparse layout",
-    ("ops.gather", "ops.interpret.sparse.record"): "gradients of sparse layout",
-    ("ops.factory", "ops.interpret.sparse.build"): "layout=sparse_coo",
-    ("ops.pointwise", "ops.interpret.sparse.pointwise"): "threshold of sparse values",
-    ("ops.pointwise", "ops.special"): "i0's gradient is i1, which is i0's neighbour there",
     ("ops.interpret.sparse.record", "ops.interpret.sparse.convert"): "layouts convert to others",
+    (
+        "ops.pointwise.pointwise",
+        "ops.pointwise.special",
+    ): "i0's gradient is i1, i0's neighbour there",
     ("ops.record.pointwise", "ops.record.apply"): "results without data are those of a call",
-    ("ops.interpret.vmap", "ops.record.writing"): "an in-place call runs on the batch",
-    ("ops.interpret.vmap", "ops.copying"): "copy_ into a batch is one of the whole",
 }
 
 
@@ -79,77 +179,197 @@ def modules():
         yield ".".join(parts).removesuffix(".__init__"), path
 
 
-NAMES = {name for name, _ in modules()}
+FILES = dict(modules())
+PRIVATE = {
+    ".".join(name.split(".")[:3]) for name in FILES if name.startswith("compat.torch_private.")
+}
+BESIDE = ("_C", "kernels")  # the extension, and a folder of its own
+LOOKUPS = ("import_module", "__import__", "get")  # importlib's, Python's and that of sys.modules
+
+
+def file_of(name):
+    """The file behind a dotted name below the package: a module, or what has such an attribute."""
+    if not name.startswith("compat.torch_private."):
+        moved = home_of(f"tritorch.{name}")
+        name = moved.removeprefix("tritorch.") if moved else name
+        if f"compat.torch_private.{name.partition('.')[0]}" in PRIVATE:
+            name = f"compat.torch_private.{name}"
+    while name and name not in FILES:
+        name = name.rpartition(".")[0]
+    return name or "__init__"
+
+
+def named(node):
+    """What a lookup by name names: a file, "*" for one that the caller says, None for others'."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):  # f"...".rstrip(".")
+        node = node.func.value
+    text = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(node, ast.JoinedStr):  # as far as it stands there
+        first = node.values[0]
+        text = first.value if isinstance(first, ast.Constant) else None
+        if text == "tritorch.":
+            return "*"
+    if not isinstance(text, str) or not text.startswith("tritorch."):
+        return None
+    found = text.removeprefix("tritorch.").rstrip(".")
+    return None if found.partition(".")[0] in BESIDE else file_of(found)
+
+
+def is_type_checking(test):
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
 def imports(tree):
-    """(module, late) of what a file imports of the package; late: inside a function."""
+    """(file, late) of what a file imports of the package; late: inside a function, or by name."""
 
     def walk(node, late):
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            if isinstance(child, ast.If) and is_type_checking(child.test):
+                for each in child.orelse:
+                    yield from walk(each, late)
                 continue
-            if isinstance(child, ast.ImportFrom) and not child.level:
-                module = child.module
-                if module == "tritorch":
-                    yield from ((alias.name, late) for alias in child.names)
-                elif module.startswith("tritorch."):
-                    inner = module.removeprefix("tritorch.")
-                    for alias in child.names:
-                        whole = f"{inner}.{alias.name}"
-                        yield (whole if whole in NAMES else inner), late
+            if isinstance(child, ast.ImportFrom):
+                assert not child.level, "a relative import"
+                top, _, inner = child.module.partition(".")
+                for alias in child.names if top == "tritorch" else ():
+                    whole = f"{inner}.{alias.name}".strip(".")
+                    if whole.partition(".")[0] not in BESIDE:
+                        yield file_of(whole), late
             elif isinstance(child, ast.Import):
                 for alias in child.names:
-                    if alias.name.startswith("tritorch."):
-                        yield alias.name.removeprefix("tritorch."), late
+                    top, _, inner = alias.name.partition(".")
+                    if top == "tritorch" and inner.partition(".")[0] not in BESIDE:
+                        yield file_of(inner), late
+            elif isinstance(child, ast.Call) and child.args:
+                called = getattr(child.func, "attr", getattr(child.func, "id", None))
+                found = named(child.args[0]) if called in LOOKUPS else None
+                if found is not None:
+                    yield found, True
             inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
             yield from walk(child, late or inside)
 
     return walk(tree, False)
 
 
-def package(module):
-    return module.partition(".")[0]
-
-
-EDGES = [
+EDGES = sorted({
     (name, target, late)
-    for name, path in modules()
+    for name, path in FILES.items()
     for target, late in imports(ast.parse(path.read_text()))
-    if name != "__init__"
-]
+    if target != name
+})  # fmt: skip
 
 
-def test_packages_import_what_stands_before_them():
-    upward, used = [], set()
-    for name, target, late in EDGES:
-        source, aim = package(name), package(target)
-        if source == aim or RANK.get(aim, TOP) < RANK.get(source, TOP):
+def place_of(name):
+    """The entry of the table that a file is below."""
+    if f"{name}.__init__" in RANK:
+        return f"{name}.__init__"
+    while name and name not in RANK:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def is_upward(name, target):
+    return target == "*" or RANK[place_of(target)] > RANK[place_of(name)]
+
+
+def listed(name, target):
+    """What stands in UPWARD for an import."""
+    return name, target if target == "*" else place_of(target)
+
+
+def test_every_file_has_a_rank():
+    assert [name for name in FILES if not place_of(name)] == []
+    places = Counter(map(place_of, FILES))
+    assert sorted(set(RANK) - set(places)) == []  # no entry is of nothing, or stands twice
+    assert len(RANK) == len(ORDER.split())
+
+
+def test_imports_run_downward():
+    upward = [edge for edge in EDGES if is_upward(*edge[:2])]
+    assert [edge[:2] for edge in upward if listed(*edge[:2]) not in UPWARD or not edge[2]] == []
+    assert {listed(name, target) for name, target, _ in upward} == UPWARD.keys()
+    assert len(UPWARD) <= MOST_UPWARD
+
+
+def circles(below):
+    """The sets of files that reach each other (Tarjan's algorithm, without recursion)."""
+    number, least, open_, found = {}, {}, [], []
+    for root in below:
+        if root in number:
             continue
-        if RANK.get(source, TOP) == TOP == RANK.get(aim, TOP):
-            continue
-        if late and (name, aim) in UPWARD:
-            used.add((name, aim))
-        else:
-            upward.append(f"{name} imports {target}")
-    assert not upward
-    assert used == set(UPWARD)  # what is listed is there
+        number[root] = least[root] = len(number)
+        open_.append(root)
+        path = [(root, iter(below[root]))]
+        while path:
+            name, rest = path[-1]
+            for target in rest:
+                if target not in number:
+                    number[target] = least[target] = len(number)
+                    open_.append(target)
+                    path.append((target, iter(below.get(target, ()))))
+                    break
+                if least[target] is not None:  # not in a circle that is done
+                    least[name] = min(least[name], number[target])
+            else:
+                path.pop()
+                if path:
+                    above = path[-1][0]
+                    least[above] = min(least[above], least[name])
+                if least[name] == number[name]:
+                    circle = open_[open_.index(name) :]
+                    del open_[-len(circle) :]
+                    least.update(dict.fromkeys(circle))
+                    found.append(circle)
+    return found
 
 
-def test_packages_form_no_circle():
-    below = {}
-    for name, target, late in EDGES:
-        if (
-            not late
-            and package(name) != package(target)
-            and package(target) in {package(n) for n in NAMES}
-        ):
-            below.setdefault(package(name), set()).add(package(target))
-    while below:
-        free = [p for p, needs in below.items() if not needs & below.keys()]
-        assert free, f"a circle among {sorted(below)}"
-        for name in free:
-            del below[name]
+def test_circles_of_files_are_small():
+    """Files that import each other, late or not, are read and changed together."""
+    below = {name: set() for name in FILES}
+    for name, target, _ in EDGES:
+        if not is_upward(name, target):
+            below[name].add(target)
+    large = [sorted(circle) for circle in circles(below) if len(circle) > MOST_IN_CIRCLE]
+    assert large == []
+
+
+def test_circles_are_found():
+    below = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    found = sorted(sorted(circle) for circle in circles(below))
+    assert found == [["a", "b", "c"], ["d", "e"], ["f"]]
+
+
+def test_imports_are_found():
+    """In functions, under former names, by attributes of modules and by name."""
+    lines = """
+from tritorch import Tensor, _C, kernels, nn
+from tritorch.core import dtype
+from tritorch.core.tensor import Tensor
+import tritorch._dynamo.config
+if TYPE_CHECKING:
+    from tritorch import jit
+def f():
+    import tritorch.fx.graph
+    importlib.import_module("tritorch._dynamo.exc")
+    sys.modules.get("tritorch.optim")
+    importlib.import_module(f"tritorch.backends.{name}")
+    importlib.import_module(f"tritorch.{name}".rstrip("."))
+"""
+    assert list(imports(ast.parse(lines))) == [
+        ("__init__", False), ("nn", False), ("core.dtype", False), ("core.tensor", False),
+        ("compat.torch_private._dynamo.config", False), ("fx.graph", True),
+        ("compat.torch_private._dynamo.exc", True), ("optim", True), ("backends", True),
+        ("*", True),
+    ]  # fmt: skip
+
+
+def test_all_that_is_called_from_below_is_registered():
+    """core/above.py declares it; with the package comes what registers it."""
+    from tritorch.core import above
+
+    assert [
+        name for name in above.__annotations__ if not callable(getattr(above, name, None))
+    ] == []
 
 
 def test_late_imports_are_late_for_a_reason():
@@ -157,11 +377,12 @@ def test_late_imports_are_late_for_a_reason():
     code = "import sys, tritorch; print(*(m for m in sys.modules if m.startswith('tritorch.')))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.removeprefix("tritorch.") for name in run.stdout.split()}
-    floor = ("core", "autograd", "host", "_triton", "gpu", "ops")
+    floor = ("core", "arrays", "autograd", "host", "triton", "gpu", "ops")
     late = {
         (name, target)
         for name, target, late in EDGES
-        if late and {name, target} <= loaded and package(name) == package(target) in floor
+        if late and {name, target} <= loaded
+        if name.partition(".")[0] == target.partition(".")[0] in floor
     }
     assert late == CIRCLES.keys()
 
@@ -174,11 +395,34 @@ def test_kept_plans_hang_on_all_files_that_decide():
     for name, target, late in EDGES:
         if not late:
             below.setdefault(name, set()).add(target)
-    waiting = {name for name in NAMES if name.startswith("_following.fusing")}
+    waiting = {name for name in FILES if name.startswith("compilation.fuse")}
+    assert waiting
     found = set()
     while waiting:
         name = waiting.pop()
         found.add(name)
         waiting |= below.get(name, set()) - found
-    said = {"_C", "_logging", "_assemblers"}  # no file; says what was done; is in keys
-    assert {package(name) for name in found} == {*kept.PACKAGES} | said
+    said = {"compat"}  # compat.torch_private._logging: says what was done
+    assert {name.partition(".")[0] for name in found} == {*kept.PACKAGES} | said
+
+
+# ---- folders -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["host", "gpu", "kernels"])
+def test_files_of_a_backend_have_names_of_their_own(backend):
+    """A family is found by its file's name alone (ops/record/backends.py, triton/sources.py)."""
+    root = PACKAGE / backend if backend != "kernels" else sources.folder()
+    files = Counter(path.stem for path in root.rglob("*.py") if path.stem != "__init__")
+    assert files
+    assert [name for name, count in files.items() if count > 1] == []
+
+
+def test_folders_are_small():
+    """Beside PyTorch's public modules the package has few of its own, and no folder is a heap."""
+    files = Counter(path.parent.relative_to(PACKAGE).as_posix() for path in FILES.values())
+    own = {name.partition(".")[0] for name in FILES} - {"__init__", "__main__", "__config__"}
+    own = {name for name in own if not names.is_module(name)}
+    assert len(own) <= MOST_OWN, sorted(own)
+    del files["."]  # most are PyTorch's
+    assert {name: count for name, count in files.items() if count > MOST_FILES} == {}

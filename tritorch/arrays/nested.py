@@ -10,7 +10,7 @@ the components are in it.
     Ragged(sizes, strides, starts)     layout=torch.strided: any sizes; `values` is flat
 
 As with sparse tensors, fast paths see a type that is no dense array's and hand over to
-`ops/interpret/door.py`: dense tensors pay nothing for nested ones.  Gradients flow through the two
+`ops/record/door.py`: dense tensors pay nothing for nested ones.  Gradients flow through the two
 operators that take values out of a nested tensor and put them into one
 (`ops/interpret/nested/record.py`); all else is composed of these and of dense operators on values.
 

@@ -3,7 +3,7 @@
 # Note [Sparse tensors]
 A sparse tensor is a plain `Tensor` whose array is a `SparseArray`.  As with the arrays of `vmap`,
 fast paths see a type that is neither an ndarray's nor a GPU array's and hand over to
-`ops/interpret/door.py`, which asks the rules of `ops/interpret/sparse` by the operator's name:
+`ops/record/door.py`, which asks the rules of `ops/interpret/sparse` by the operator's name:
 dense tensors pay nothing for sparse ones.
 
 Indices and values are tensors without history.  Gradients flow through the operators that take

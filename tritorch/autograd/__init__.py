@@ -45,6 +45,7 @@ from tritorch.autograd.gradcheck import (
     gradcheck as gradcheck,
     gradgradcheck as gradgradcheck,
 )
+from tritorch.core import above
 from tritorch.core.tensor import Tensor, flushing
 
 if TYPE_CHECKING:  # modules that come when they are asked for, or with others
@@ -195,13 +196,12 @@ def grad(
         raise RuntimeError(f"got {len(outs)} tensors and {len(grads)} gradients")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
-        from tritorch.func import vmap
 
         def one(*gs: Any) -> Any:
             return grad(outs, ins, gs, True, create_graph, allow_unused=allow_unused,
                         materialize_grads=materialize_grads)  # fmt: skip
 
-        return vmap(one)(*grads)
+        return above.vmap(one)(*grads)
     initial = _initial_grads(outs, grads, False)
     _check_roots(outs)
     for tensor in ins:

@@ -18,7 +18,7 @@ from tritorch.autograd import forward_ad
 from tritorch.autograd.function import BackwardCFunction, Function
 from tritorch.autograd.functional import _op
 from tritorch.autograd.grad_mode import enable_grad
-from tritorch.core import layout
+from tritorch.core import above, layout
 from tritorch.core.generator import Generator
 from tritorch.core.tensor import Tensor
 
@@ -78,8 +78,8 @@ def _differences(
         outs = [out for out in _as_tuple(func(*inputs)) if isinstance(out, Tensor)]
         sides.append([(out.shape, out.dtype, _flat(out)) for out in outs])
         move(0)
-    for below, above in zip(*sides):
-        for what, one, other in zip(("shape", "dtype"), below, above):
+    for lower, upper in zip(*sides):
+        for what, one, other in zip(("shape", "dtype"), lower, upper):
             if one != other:
                 where = "" if index is None else f"on index {index} "
                 raise AssertionError(
@@ -473,18 +473,12 @@ def _check_batch(
             )
 
 
-def _vmap(function: Any) -> Any:
-    from tritorch.func import vmap
-
-    return vmap(function)
-
-
 def _batched_backward(output: Tensor, wanted: list[Tensor], index: int) -> None:
     def gradients(v: Tensor) -> Any:
         found = _gradients(output, wanted, v)
         return tuple(_op("zeros_like")(x) if g is None else g for g, x in zip(found, wanted))
 
-    _check_batch(gradients, _vmap(gradients), output, index, _BATCHED)
+    _check_batch(gradients, above.vmap(gradients), output, index, _BATCHED)
 
 
 def _batched_forward(func: Any, inputs: tuple[Any, ...]) -> None:
@@ -498,7 +492,7 @@ def _batched_forward(func: Any, inputs: tuple[Any, ...]) -> None:
             found = _tangents(func, others, {i: t})
             return tuple(_op("zeros_like")(o) if f is None else f for f, o in zip(found, outs))
 
-        _check_batch(tangents, _vmap(tangents), x, None, _BATCHED_FORWARD)
+        _check_batch(tangents, above.vmap(tangents), x, None, _BATCHED_FORWARD)
 
 
 def _check_zero_cotangents(outputs: list[Tensor], wanted: list[Tensor], masked: Any) -> None:
@@ -639,10 +633,8 @@ def gradcheck(
     given = _as_tuple(inputs)
     _check_inputs(given)
     if any(x.is_sparse or x.layout in _compressed() for x in _wanted(given)):
-        from tritorch.sparse.gradcheck import as_sparse_gradcheck
-
         taken: Any = lambda f, values: (f, values)
-        on_values: Any = as_sparse_gradcheck(taken)
+        on_values: Any = above.as_sparse_gradcheck(taken)
         func, given = on_values(func, given, masked=bool(masked))
     options = _Options(eps, rtol, atol, nondet_tol, check_grad_dtypes, masked)
     try:
@@ -752,10 +744,8 @@ def gradgradcheck(
             raise AssertionError(f"Setting {name}=True requires check_rev_over_rev to be True")
     given = _as_tuple(inputs)
     if grad_outputs is None:
-        from tritorch.testing import make_tensor
-
         grad_outputs = [
-            make_tensor(
+            above.make_tensor(
                 out.shape, dtype=out.dtype, device=out.device, low=-1, high=1, requires_grad=True,
                 noncontiguous=gen_non_contig_grad_outputs,
             )

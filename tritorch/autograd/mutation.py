@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from tritorch.arrays import arrays
 from tritorch.autograd.saved import saved_tensors_hooks
 from tritorch.core import scopes
+from tritorch.core.dispatching import TorchDispatchMode
 from tritorch.core.scopes import Giving, scoped
 from tritorch.core.tensor import Tensor
 
@@ -75,8 +76,6 @@ class _Saved:
 def allow_mutation_on_saved_tensors() -> Giving:
     """Within, writing a tensor that a gradient needs makes a copy for it first; backward passes
     run within too."""
-    from tritorch.utils._python_dispatch import TorchDispatchMode
-
     saved = _Saved()
 
     class Watch(TorchDispatchMode):

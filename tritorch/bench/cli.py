@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tritorch.bench import compare, contestants, declare, report as text
+from tritorch.bench.cases import all_benchmarks
 from tritorch.bench.run import Options, run_all, serve
 from tritorch.cli import commands
 
@@ -84,12 +85,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.serve:
         serve(options.serve, device, scale)
         return 0
-    chosen = declare.choose(declare.all_benchmarks(scale), options.names, options.family)
+    chosen = declare.choose(all_benchmarks(scale), options.names, options.family)
     if not chosen and not options.source:
         named = next(iter([*options.names, *options.family]), "")
-        known = {
-            name for each in declare.all_benchmarks(scale) for name in (each.name, each.family)
-        }
+        known = {name for each in all_benchmarks(scale) for name in (each.name, each.family)}
         near = commands.suggestion(named, known) or "; --list shows what there is"
         print(f"{made.prog}: no benchmark is named {named}{near}", file=sys.stderr)
         return 2

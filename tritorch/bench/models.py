@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Step = Callable[[], Any]
@@ -253,12 +254,42 @@ def gpt2_shapes(layers: int = 12, width: int = 768, words: int = 50304) -> Shape
     return [(words, w), (1024, w), *layer * layers, (w,), (w,)]
 
 
+@dataclasses.dataclass(frozen=True)
+class Conv:
+    """Channels in and out, a kernel's side, the stride, the image's side."""
+
+    inputs: int
+    outputs: int
+    kernel: int
+    stride: int
+    side: int
+
+    @property
+    def after(self) -> int:
+        """The side of the result."""
+        return -(-self.side // self.stride)
+
+
+def resnet50_convolutions() -> Iterator[Conv]:
+    """The convolutions of ResNet-50 on images of 224 pixels, in order, with repetitions."""
+    yield Conv(3, 64, 7, 2, 224)
+    before, side = 64, 56
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        width = 64 << stage
+        for block in range(blocks):
+            stride = 2 if block == 0 and stage else 1
+            yield Conv(before, width, 1, 1, side)
+            yield Conv(width, width, 3, stride, side)
+            yield Conv(width, 4 * width, 1, 1, side // stride)
+            if block == 0:
+                yield Conv(before, 4 * width, 1, stride, side)
+            before, side = 4 * width, side // stride
+
+
 def resnet50_shapes() -> Shapes:
     """The parameters of ResNet-50: convolutions, two rows for each norm, the last layer."""
-    from tritorch.bench.cases.conv import resnet50 as convolutions
-
     shapes: Shapes = []
-    for conv in convolutions():
+    for conv in resnet50_convolutions():
         shapes += [(conv.outputs, conv.inputs, conv.kernel, conv.kernel)]
         shapes += [(conv.outputs,)] * 2
     return [*shapes, (1000, 2048), (1000,)]
@@ -273,7 +304,5 @@ def gpt_operations(layers: int, width: int, words: int, length: int, batch: int)
 
 def resnet50_operations(batch: int) -> int:
     """Of a training step on images of 224 pixels."""
-    from tritorch.bench.cases.conv import resnet50 as convolutions
-
-    one = sum(2 * c.outputs * c.after**2 * c.inputs * c.kernel**2 for c in convolutions())
+    one = sum(2 * c.outputs * c.after**2 * c.inputs * c.kernel**2 for c in resnet50_convolutions())
     return 3 * batch * (one + 2 * 2048 * 1000)

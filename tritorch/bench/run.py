@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.bench import beside, ceilings, contestants, machine
+from tritorch.bench.cases import all_benchmarks
 from tritorch.bench.contestants import OURS, difference
 from tritorch.bench.declare import BUDGETS, Benchmark
 from tritorch.bench.workbench import Arrays, Workbench, summary
@@ -94,8 +95,6 @@ class Remote:
 
 def serve(name: str, device: str, scale: str) -> None:
     """Answers for one library what `Remote` asks."""
-    from tritorch.bench.declare import all_benchmarks
-
     bench = Workbench(name, device)
     known = {each.key: each for each in all_benchmarks(scale)}
     for each in (

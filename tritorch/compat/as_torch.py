@@ -21,6 +21,7 @@ from typing import Any
 
 from tritorch.cli import commands
 from tritorch.compat import absent, devices, metadata, names, renaming
+from tritorch.core import naming
 from tritorch.torch_version import TorchVersion
 
 
@@ -120,14 +121,14 @@ class _Loader:
 
 def as_torch() -> None:
     """From now on `import torch`, and its submodules, gives tritorch in this process."""
-    tritorch = sys.modules["tritorch"]
+    tritorch = naming.package()
     if sys.modules.get("torch", tritorch) is not tritorch:
         raise RuntimeError("as_torch() comes too late: torch is imported already")
     if any(finder is _Finder for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder)
     sys.modules["torch"] = tritorch
-    tritorch.__version__ = TorchVersion(metadata.API)  # type: ignore[attr-defined]
+    tritorch.__version__ = TorchVersion(metadata.API)
     names.adopt(tritorch, absent.lacking)
     renaming.rename_all()  # from now on it speaks of torch.float32
     _in_spawned_processes_too()

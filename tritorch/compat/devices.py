@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from tritorch.core.device import device as Device
+from tritorch.core.naming import package
 
 __all__ = [
     "_import_device_backends",
@@ -20,7 +21,7 @@ _GROUP = "torch.backends"  # the entry points that PyTorch's packages of devices
 def _register_device_module(device_type: Any, module: Any) -> None:
     """Makes a module `torch.<type of device>`."""
     kind = Device(device_type).type
-    torch = sys.modules["tritorch"]
+    torch = package()
     if kind in vars(torch):
         raise RuntimeError(
             f"The runtime module of '{kind}' has already been registered with '{vars(torch)[kind]}'"

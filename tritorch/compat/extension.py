@@ -6,6 +6,7 @@ Standard library only: this runs before anything else of the package.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -43,7 +44,7 @@ def problem() -> tuple[str, str] | None:
     return None
 
 
-def require() -> None:
+def require(doctor: Callable[[list[str]], int]) -> None:
     """Raises ImportError, in one sentence that says what to run, unless the extension loads.
 
     Under `python -m tritorch doctor` the doctor takes over instead: its report is wanted most when
@@ -54,9 +55,7 @@ def require() -> None:
         return
     arguments = doctor_arguments(sys.orig_argv)
     if arguments is not None:
-        from tritorch.cli import doctor
-
-        sys.exit(doctor.main(arguments))
+        sys.exit(doctor(arguments))
     what, command = found
     where = " in it" if command.startswith("make") else ""
     raise ImportError(f"{what}: run `{command}`{where}.", name="tritorch._C") from None

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from typing import Any
 
 from tritorch import _C
 from tritorch.core import dtype as dtypes
-from tritorch.core.device import device as Device
-from tritorch.core.scopes import ABOUT_TO_CHANGE
-from tritorch.core.thread_state import carried
+from tritorch.core.device import device as Device, entered
 
 _default_dtype = dtypes.float32
 _default_device: Device | None = None
 _CPU = Device("cpu")
-
-
-class _Scopes(threading.local):
-    def __init__(self) -> None:
-        self.devices: list[Device] = []  # `with device(...)`, innermost last
-
-
-_scopes = carried(_Scopes())
 
 
 def dtype() -> dtypes.dtype:
@@ -52,8 +41,8 @@ def set_default_dtype(d: dtypes.dtype) -> None:
 
 def device() -> Device:
     """Where tensors are created when nobody says where."""
-    if _scopes.devices:
-        return _scopes.devices[-1]
+    if entered.devices:
+        return entered.devices[-1]
     return _default_device or _CPU
 
 
@@ -70,11 +59,6 @@ def set_default_device(device: Any) -> None:
     global _default_device
     _C.ambient_changes()
     _default_device = None if device is None else Device(device)
-
-
-def device_changes(where: Device) -> tuple[Any, ...]:
-    """The changes of `with where:`, Note [Scopes]."""
-    return ABOUT_TO_CHANGE, (_scopes, "devices", [*_scopes.devices, where])
 
 
 # ---- determinism and precision -------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.core.naming import qualified
-from tritorch.core.scopes import ScopeItself
+from tritorch.core.scopes import ABOUT_TO_CHANGE, ScopeItself
 from tritorch.core.thread_state import carried
 
 # PyTorch's types of devices; who has none of a kind can still name it.
@@ -111,9 +111,7 @@ class device(ScopeItself):
 
     def changes(self) -> Any:
         """`with device("cuda"):` factories make their tensors here."""
-        from tritorch.core import defaults
-
-        return defaults.device_changes(self)
+        return device_changes(self)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """As a decorator: the function runs inside `with device(...)`."""
@@ -127,6 +125,19 @@ class device(ScopeItself):
 
 
 device.__module__ = "tritorch"
+
+
+class _Scopes(threading.local):
+    def __init__(self) -> None:
+        self.devices: list[device] = []  # `with device(...)`, innermost last
+
+
+entered = carried(_Scopes())
+
+
+def device_changes(where: device) -> tuple[Any, ...]:
+    """The changes of `with where:`, Note [Scopes]."""
+    return ABOUT_TO_CHANGE, (entered, "devices", [*entered.devices, where])
 
 
 class PretendedDevice(device):

@@ -2,7 +2,7 @@
 
 # Note [Watching]
 A `TorchDispatchMode` sees the operators of a program below autograd, whatever their tensors are.
-Fast paths read `x._a` and leave what does not have it to `ops/interpret/door.py`; so while a mode
+Fast paths read `x._a` and leave what does not have it to `ops/record/door.py`; so while a mode
 is entered somewhere, `Tensor._a` is a property that a thread inside of modes finds unset.  Nothing
 is asked in a program that enters none.  Factories have no tensors to look at: they ask `watching`.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays import arrays
-from tritorch.core.scopes import Scope
+from tritorch.core.scopes import Scope, ScopeItself
 from tritorch.core.thread_state import carried
 
 
@@ -121,6 +121,46 @@ class without_modes(Scope):
 
     def changes(self) -> Any:
         return ((entered, "modes", entered.modes[: len(entered.modes) - self._off()]),)
+
+
+class TorchDispatchMode(ScopeItself):
+    """While entered, its `__torch_dispatch__` is asked about every operator on tensors.
+
+    Inside of `__torch_dispatch__` the mode itself is off, so that calling `func` does not come
+    back."""
+
+    def __init__(self, _dispatch_key: Any = None) -> None:
+        """_dispatch_key: of PyTorch's own modes, without effect."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
+    def changes(self) -> Any:
+        return mode_changes(self)
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """The mode itself (former name)."""
+        import warnings
+
+        warnings.warn(
+            "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`",
+            stacklevel=2,
+        )
+        return cls(*args, **kwargs)
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Whether it is one of the compiler's own."""
+        return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Whether the compiler's own calls are not to be seen."""
+        return False
+
+
+TorchDispatchMode.__module__ = "tritorch.utils._python_dispatch"
 
 
 # ---- classes -------------------------------------------------------------------------------------

@@ -70,12 +70,27 @@ class dtype:
 
     def _scalar_name(self) -> str:
         """The name of the type in PyTorch's C++."""
-        from tritorch.core.promotion import scalar_name
-
         return scalar_name(self)
 
 
 dtype.__module__ = "tritorch"
+
+_SCALAR_NAMES = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int",
+    "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
+    "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+    "complex32": "ComplexHalf",
+}  # fmt: skip
+
+
+def scalar_name(kind: dtype) -> str:
+    """The name of a type in PyTorch's C++."""
+    name = kind.name
+    if name in _SCALAR_NAMES:
+        return _SCALAR_NAMES[name]
+    letters = 3 if name.startswith("qu") else 2 if name.startswith(("q", "ui")) else 1
+    return (name[:letters].upper() + name[letters:]) if letters < 3 else "QUI" + name[3:]
 
 
 _TABLE = _C.dtypes()  # (name, bytes, kind), in the order of the native codes

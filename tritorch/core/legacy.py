@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from typing import Any
 
 from tritorch import _C
 from tritorch.arrays import arrays
-from tritorch.core import defaults, dtype as dtypes
+from tritorch.core import above, defaults, dtype as dtypes
 from tritorch.core.device import device as Device
 from tritorch.core.layout import layout, sparse_coo, strided
-from tritorch.core.naming import qualified
+from tritorch.core.naming import object_named, qualified
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
@@ -53,14 +52,6 @@ class _TypeMeta(type):
             kwargs.setdefault("device", home)
             return _new_sparse(cls.dtype, args, kwargs)
         return Tensor._construct(Tensor, cls.dtype, args, kwargs, True, home)
-
-
-def named_class(name: str) -> Any:
-    """The class that a dotted name stands for; torch's are tritorch's."""
-    module, _, last = name.rpartition(".")
-    if module.partition(".")[0] == "torch":
-        module = "tri" + module
-    return getattr(importlib.import_module(module or last), last)
 
 
 def require_cuda(cls: Any) -> None:
@@ -121,7 +112,7 @@ CPU_STORAGES, CUDA_STORAGES = LEGACY["cpu"], LEGACY["cuda"]
 def set_default_tensor_type(t: Any) -> None:
     """The default dtype and device, by a typed class or its name (deprecated)."""
     if isinstance(t, str):
-        t = named_class(t)
+        t = object_named(t)
     defaults.warn_once(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
         "torch.set_default_dtype() and torch.set_default_device() as alternatives."
@@ -164,3 +155,6 @@ def dtype_and_device(kind: Any, current: Device) -> tuple[dtypes.dtype, Device]:
     if kind is Tensor:
         return dtypes.float32, current
     raise TypeError("dtype must be a type, str, or dtype object")
+
+
+above.type_name, above.dtype_and_device = type_name, dtype_and_device

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from typing import Any
+
+
+def package() -> Any:
+    """The package's own module, with its public names as programs see them."""
+    return sys.modules["tritorch"]
 
 
 def qualified(name: str) -> str:
     """ "tritorch.float32", or "torch.float32" after `as_torch()`."""
-    return f"{sys.modules['tritorch'].__name__}.{name}"
+    return f"{package().__name__}.{name}"
 
 
 def torch_name(path: str) -> str:
@@ -18,3 +25,11 @@ def torch_name(path: str) -> str:
 def is_ours(path: str) -> bool:
     """Whether a dotted path is the package's or below it, under either name."""
     return path.partition(".")[0] in ("tritorch", "torch")
+
+
+def object_named(name: str) -> Any:
+    """The object that a dotted name stands for; torch's are tritorch's."""
+    module, _, last = name.rpartition(".")
+    if module.partition(".")[0] == "torch":
+        module = "tri" + module
+    return getattr(importlib.import_module(module or last), last)

@@ -11,7 +11,7 @@ import numpy as np
 from tritorch.arrays.arrays import as_numbers
 from tritorch.arrays.meta import MetaArray, is_fake
 from tritorch.arrays.sparse import BY_ROW
-from tritorch.core import defaults, dtype as dtypes, scopes
+from tritorch.core import above, defaults, dtype as dtypes, scopes
 from tritorch.core.dtype import FROM_ML_DTYPES
 from tritorch.core.layout import strided
 from tritorch.core.tensor import Tensor
@@ -266,3 +266,6 @@ def add_suffixes(text: str, suffixes: list[str], indent: int) -> str:
             last += len(suffix) + 2
     parts.append(")")
     return "".join(parts)
+
+
+above.tensor_str = tensor_str

@@ -14,7 +14,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.arrays.symbolic import SymFloat, SymInt
 from tritorch.core import defaults, dtype as d
-from tritorch.core.dtype import dtype
+from tritorch.core.dtype import dtype, scalar_name as scalar_name
 
 _BAREBONES = (d.uint16, d.uint32, d.uint64)
 _FLOAT8 = frozenset(
@@ -81,23 +81,6 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         other = b if a is d.uint8 else a
         return d.int16 if other is d.int8 else other
     return a if a.itemsize > b.itemsize else b
-
-
-_SCALAR_NAMES = {
-    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int",
-    "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
-    "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
-    "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
-    "complex32": "ComplexHalf",
-}  # fmt: skip
-
-
-def scalar_name(kind: dtype) -> str:
-    name = kind.name
-    if name in _SCALAR_NAMES:
-        return _SCALAR_NAMES[name]
-    letters = 3 if name.startswith("qu") else 2 if name.startswith(("q", "ui")) else 1
-    return (name[:letters].upper() + name[letters:]) if letters < 3 else "QUI" + name[3:]
 
 
 def not_implemented(name: str, kind: dtype) -> NotImplementedError:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays import arrays
-from tritorch.core import resizing
+from tritorch.core import above, resizing
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import (
     STORED,
@@ -34,6 +34,7 @@ from tritorch.core.dtype import (
     int64,
     uint8,
 )
+from tritorch.core.naming import object_named
 from tritorch.core.tensor import Tensor
 
 
@@ -213,9 +214,7 @@ class UntypedStorage(StorageBase):
             return "torch.storage.UntypedStorage"
         cls = dtype
         if isinstance(dtype, str):
-            from tritorch.core.legacy import named_class
-
-            cls = named_class(dtype)
+            cls = object_named(dtype)
         if cls is type(self):
             return self
         return cls(len(self)).copy_(self, non_blocking)
@@ -637,3 +636,6 @@ def shown(storage: Any) -> str:
 for _class in (UntypedStorage, _StorageBase):
     _class.__module__ = "tritorch.storage"
 StorageBase.__module__ = "tritorch._C"
+
+
+above.untyped_storage = UntypedStorage._of

@@ -21,7 +21,7 @@ from tritorch.arrays import arrays
 from tritorch.arrays.meta import MetaArray, is_fake, mode_of
 from tritorch.arrays.nested import NestedArray
 from tritorch.arrays.sparse import SHOWN, SparseArray
-from tritorch.core import asking, defaults, dispatching, layout as layouts, scopes
+from tritorch.core import above, asking, defaults, dispatching, layout as layouts, scopes
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
@@ -327,22 +327,16 @@ class Tensor(_C.TensorBase):
         if self.layout is not layouts.strided:
             kind = "Sparse" if self.is_sparse else "SparseCsr"
             raise NotImplementedError(f"Cannot access storage of {kind}TensorImpl")
-        from tritorch.core.storage import UntypedStorage
-
         _C.expose_address(self._array)
-        return UntypedStorage._of(self)
+        return above.untyped_storage(self)
 
     def storage(self) -> TypedStorage:
         """The memory as elements of this dtype."""
-        from tritorch.core.typed_storage import warn_of_removal
-
-        warn_of_removal()
+        above.warn_of_typed_storage()
         return self._typed_storage()
 
     def _typed_storage(self) -> TypedStorage:
-        from tritorch.core.typed_storage import TypedStorage
-
-        return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
+        return above.typed_storage(self)
 
     def storage_type(self) -> Any:
         """The class of `storage()`."""
@@ -358,13 +352,11 @@ class Tensor(_C.TensorBase):
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The type's name ("tritorch.FloatTensor"), or this tensor as another type."""
-        from tritorch.core.legacy import dtype_and_device, type_name
-
         if dtype is None:
-            return type_name(self)
+            return above.type_name(self)
         if dtype in BUILTIN:
             raise ValueError(f"invalid type: '{dtype.__name__}'")
-        kind, device = dtype_and_device(dtype, self.device)
+        kind, device = above.dtype_and_device(dtype, self.device)
         return self.to(device=device, dtype=kind, non_blocking=non_blocking)
 
     type.takes_types = True  # type: ignore[attr-defined]  # the gate leaves `float` as it is
@@ -529,10 +521,8 @@ class Tensor(_C.TensorBase):
         return sorted(set(object.__dir__(self)))
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        from tritorch.core.printing import tensor_str
-
         with dispatching.without_modes():
-            return tensor_str(self, tensor_contents)
+            return above.tensor_str(self, tensor_contents)
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and type(self) is Tensor and not self._is_described:
@@ -542,9 +532,7 @@ class Tensor(_C.TensorBase):
     # ---- pickling -----------------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        from tritorch.serialization import rebuild
-
-        return rebuild.reduce_tensor(self)
+        return above.reduce_tensor(self)
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)

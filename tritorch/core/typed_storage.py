@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import defaults
+from tritorch.core import above, defaults
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import STORED, all_dtypes, dtype as Dtype
 from tritorch.core.naming import qualified
@@ -492,3 +492,11 @@ def is_storage(obj: Any) -> bool:
 
 for _class in (TypedStorage, _LegacyStorage, _LegacyStorageMeta):
     _class.__module__ = "tritorch.storage"
+
+
+def _of_tensor(tensor: Any) -> TypedStorage:
+    """A tensor's memory as elements of its dtype."""
+    return TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True)
+
+
+above.typed_storage, above.warn_of_typed_storage = _of_tensor, warn_of_removal

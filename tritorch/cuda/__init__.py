@@ -5,6 +5,7 @@ Nothing here touches the driver before it is needed.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
@@ -13,6 +14,7 @@ from tritorch._C import (
     CudaUnavailableError,
     OutOfMemoryError as OutOfMemoryError,
 )
+from tritorch.core import above
 from tritorch.core.device import cuda_index
 from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope
 from tritorch.cuda import memory as memory, simulator
@@ -286,3 +288,5 @@ def _come_late(name: str) -> Any:
 
 if not TYPE_CHECKING:  # to checkers every name would be one
     __getattr__ = _come_late
+
+above.device_interface = lambda: sys.modules[__name__]

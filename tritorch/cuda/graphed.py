@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tritorch import _C
 from tritorch.cuda.graphs import CUDAGraph, graph, graph_pool_handle
 from tritorch.cuda.streams import Stream, StreamContext, current_stream
 
@@ -14,7 +15,6 @@ class _Graphed:
 
     def __init__(self, function: Any, sample: tuple[Any, ...], unused: bool) -> None:
         from tritorch.core.tensor import Tensor
-        from tritorch.nn.modules.module import Module
         from tritorch.trees.walk import tree_flatten
 
         self.function, self.sample, self.unused = function, sample, unused
@@ -25,7 +25,7 @@ class _Graphed:
                 "types are not allowed."
             )
         self.parameters: tuple[Any, ...] = ()
-        if isinstance(function, Module):
+        if isinstance(function, _C.ModuleBase):
             _check_module(function)
             self.parameters = tuple(function.parameters())
         self.n_user = len(leaves)
@@ -141,7 +141,6 @@ def make_graphed_callables(
     over them.  A module runs its graph in the mode (training or not) it was captured in."""
     from tritorch import cuda
     from tritorch.amp.state import is_autocast_cache_enabled, is_autocast_enabled
-    from tritorch.nn.modules.module import Module
 
     if is_autocast_enabled() and is_autocast_cache_enabled():
         raise RuntimeError(
@@ -166,7 +165,8 @@ def make_graphed_callables(
     for each in reversed(made):
         each.capture_backward(handle)
     found = [
-        _in_module(each) if isinstance(each.function, Module) else each.callable() for each in made
+        _in_module(each) if isinstance(each.function, _C.ModuleBase) else each.callable()
+        for each in made
     ]
     return found[0] if one else tuple(found)
 

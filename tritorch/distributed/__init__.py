@@ -10,6 +10,7 @@ import pdb
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from tritorch.core import above
 from tritorch.distributed.constants import (
     DistBackendError,
     DistError,
@@ -39,6 +40,7 @@ from tritorch.distributed.rendezvous import (
     rendezvous,
 )
 from tritorch.distributed.stores import FileStore, HashStore, TCPStore
+from tritorch.distributed.world import is_initialized
 
 if TYPE_CHECKING:  # modules that come when they are asked for, or with others
     from tritorch.distributed import (
@@ -81,3 +83,5 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
 
 
 set_debug_level_from_env()
+
+above.process_rank = lambda: get_rank() if is_available() and is_initialized() else None

@@ -343,9 +343,9 @@ def run_command(launch: Callable[[Any], None], options: Any) -> int:
 
 def torchrun() -> int:
     """The command `torchrun`: in its programs, `import torch` gives tritorch."""
-    import tritorch
+    from tritorch.compat.as_torch import as_torch
 
-    tritorch.as_torch()
+    as_torch()
     return main()
 
 

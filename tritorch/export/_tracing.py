@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import tritorch
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.symbolic import SymBool
 from tritorch.compat.torch_private._subclasses.fake_tensor import FakeTensorMode, is_fake_array
@@ -44,7 +43,7 @@ from tritorch.ops.record.overloads import OpOverload, namespace
 from tritorch.overrides import TorchFunctionMode
 from tritorch.utils._pytree import tree_flatten, tree_leaves
 
-_PACKAGE = str(Path(tritorch.__file__).parent)
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 class TracedGraph(Graph):

@@ -9,6 +9,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
+from tritorch.core import above
 from tritorch.core.generator import Generator, cuda_generator, default_generator
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
@@ -265,3 +266,6 @@ def _random_states() -> list[tuple[Generator, Tensor]]:
     """The default generators and their states, from which each chunk draws the same."""
     generators = [default_generator, *(cuda_generator(i) for i in range(_C.device_count()))]
     return [(generator, generator.get_state()) for generator in generators]
+
+
+above.vmap = vmap

@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
-import sys
 import types
 from typing import Any
 
@@ -18,10 +17,7 @@ from tritorch.compat import names
 from tritorch.core import gates, naming
 from tritorch.ops.record.overloads import OpOverload, OpOverloadPacket
 
-
-def package() -> Any:
-    """What `torch` means in generated code."""
-    return sys.modules["tritorch"]
+package = naming.package  # what `torch` means in generated code
 
 
 def reached(path: str) -> Any:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tritorch import _C
 from tritorch.arrays.meta import is_fake
+from tritorch.core import above
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, make_subclass
 
@@ -60,9 +61,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + shown
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        from tritorch.serialization import rebuild
-
-        return rebuild.reduce_parameter(self)
+        return above.reduce_parameter(self)
 
 
 _C.register_part("Parameter", Parameter)

@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakValueDictionary
 
+from tritorch.core import naming
 from tritorch.core.storage import UntypedStorage
 from tritorch.package._directory_reader import DirectoryReader
 from tritorch.package._importlib import _normalize_line_endings, _normalize_path
@@ -231,7 +232,7 @@ class PackageImporter(Importer):
     def _load_external(self, name: str) -> Any:
         """A module of the program; tritorch for PyTorch, under whichever name."""
         ours = name.partition(".")[0] == "torch"
-        is_alias = sys.modules.get("torch") is sys.modules["tritorch"]
+        is_alias = sys.modules.get("torch") is naming.package()
         module = importlib.import_module(f"tri{name}" if ours and not is_alias else name)
         for former, value in EXTERN_IMPORT_COMPAT_NAME_MAPPING.get(name, {}).items():
             vars(module).setdefault(former, value)

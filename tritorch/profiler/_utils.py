@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tritorch as torch
+from tritorch.autograd import profiler
 from tritorch.core.profiling import DeviceType
+from tritorch.ops.shape.factory import tensor
 
 
 def _traverse(
@@ -155,8 +156,8 @@ class BasicEvaluation:
         found = [key for key in self.metrics if key.intervals_overlap(falling)]
         if len(found) < 2:  # nothing to compare
             return found[:length]
-        idle = torch.tensor([self.metrics[key].fraction_idle_time for key in found])
-        own = torch.tensor([float(self.metrics[key].self_time_ns) for key in found])
+        idle = tensor([self.metrics[key].fraction_idle_time for key in found])
+        own = tensor([float(self.metrics[key].self_time_ns) for key in found])
         idle, own = ((x - x.mean()) / x.std() for x in (idle, own))
         scores = (idle + 0.6 * own).tolist()
         order = sorted(range(len(found)), key=lambda i: scores[i], reverse=True)
@@ -249,5 +250,5 @@ def source_code_location(event: Any) -> str:
 
 def _init_for_cuda_graphs() -> None:
     """Starts and ends a profile, so that graphs are captured after the tools are loaded."""
-    with torch.autograd.profiler.profile():
+    with profiler.profile():
         pass

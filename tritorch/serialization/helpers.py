@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from tritorch.core import legacy
+from tritorch.core.naming import package
 from tritorch.core.promotion import scalar_name
 
 
@@ -50,9 +51,7 @@ def check_module_version_greater_or_equal(
 
 def normalize_storage_type(storage_type: type) -> Any:
     """tritorch's storage type of the same name."""
-    import tritorch
-
-    return getattr(tritorch, storage_type.__name__)
+    return getattr(package(), storage_type.__name__)
 
 
 def storage_to_tensor_type(storage: Any) -> Any:

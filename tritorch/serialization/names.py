@@ -15,7 +15,7 @@ from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import Any
 
-from tritorch.core import dtype as dtypes, legacy
+from tritorch.core import dtype as dtypes, legacy, naming
 from tritorch.core.device import device as Device
 from tritorch.core.layout import memory_format
 from tritorch.core.naming import is_ours, torch_name
@@ -132,8 +132,7 @@ def path_of(obj: Any) -> tuple[str, str] | None:
         if getattr(importlib.import_module(f"tri{package}"), name, None) is obj:
             return home, name
     # Files within a tree may be cut otherwise than PyTorch's: its public names are the same.
-    import tritorch
-
+    tritorch = naming.package()
     short = getattr(obj, "__name__", name)  # operators are made in functions
     for public in (short, short.lstrip("_")):
         if getattr(tritorch.nn.functional, public, None) is obj:
@@ -165,7 +164,7 @@ def resolve(module: str, name: str) -> Any:
         except (ImportError, AttributeError):
             continue  # the name may live in another module of the same package
         return found
-    if sys.modules.get("torch") is sys.modules["tritorch"] and module in sys.modules:
+    if sys.modules.get("torch") is naming.package() and module in sys.modules:
         found = sys.modules[module]  # a program's own file that is called so, under the alias
         for part in name.split("."):
             found = getattr(found, part, None)

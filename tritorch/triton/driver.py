@@ -12,6 +12,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from tritorch import _C
+from tritorch.core import above
 from tritorch.triton import assemblers, keys, plan
 from tritorch.triton.installing import lock
 
@@ -164,22 +165,17 @@ class TritorchDriver(DriverBase):
         return device("cuda", self.get_current_device())
 
     def get_device_interface(self) -> Any:
-        import tritorch.cuda
-
-        return tritorch.cuda
+        return above.device_interface()
 
     def get_benchmarker(self) -> Callable[..., Any]:
         if _C.is_simulated():  # times here say nothing of a GPU: any choice is as good
             return _run_once
-        from tritorch.utils.benchmark import do_bench
-
-        return do_bench
+        return above.do_bench
 
     def get_empty_cache_for_benchmark(self) -> _C.Array:
-        import tritorch.cuda
         from tritorch.core.dtype import int32
 
-        return tritorch.cuda.empty((64 * 1024 * 1024,), dtype=int32)
+        return above.device_interface().empty((64 * 1024 * 1024,), dtype=int32)
 
     def clear_cache(self, cache: _C.Array) -> None:
         cache.zero_()

@@ -32,16 +32,13 @@ from triton.runtime import driver
 from triton.runtime.cache import get_cache_manager, triton_key
 from triton.runtime.jit import JITFunction
 
-import tritorch
 from tritorch import _C, kernels
 from tritorch.triton import device_functions, ir, translate, writer
 from tritorch.triton.driver import make_launcher
 from tritorch.triton.trace import Work
 
 # Whose lines are not where a program launches a kernel.
-_FOLDERS = [
-    os.path.dirname(os.path.abspath(str(package.__file__))) for package in (tritorch, triton)
-]
+_FOLDERS = [str(pathlib.Path(__file__).resolve().parents[1]), os.path.dirname(triton.__file__)]
 # How many elements of the largest block programs side by side have together.
 ELEMENTS = 1 << 16
 

@@ -15,48 +15,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch.core import dispatching
-from tritorch.core.scopes import Giving, ScopeItself, scoped
+from tritorch.core.dispatching import TorchDispatchMode as TorchDispatchMode
+from tritorch.core.scopes import Giving, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.overloads import bind
 from tritorch.schema.signature import FunctionSchema
 from tritorch.schema.types import ListType
-
-
-class TorchDispatchMode(ScopeItself):
-    """While entered, its `__torch_dispatch__` is asked about every operator on tensors.
-
-    Inside of `__torch_dispatch__` the mode itself is off, so that calling `func` does not come
-    back."""
-
-    def __init__(self, _dispatch_key: Any = None) -> None:
-        """_dispatch_key: of PyTorch's own modes, without effect."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise NotImplementedError
-
-    def changes(self) -> Any:
-        return dispatching.mode_changes(self)
-
-    @classmethod
-    def push(cls, *args: Any, **kwargs: Any) -> Any:
-        """The mode itself (former name)."""
-        import warnings
-
-        warnings.warn(
-            "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`",
-            stacklevel=2,
-        )
-        return cls(*args, **kwargs)
-
-    @classmethod
-    def is_infra_mode(cls) -> bool:
-        """Whether it is one of the compiler's own."""
-        return False
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """Whether the compiler's own calls are not to be seen."""
-        return False
 
 
 class BaseTorchDispatchMode(TorchDispatchMode):

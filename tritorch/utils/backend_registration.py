@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from tritorch.core import device as devices
+from tritorch.core.naming import package
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.core.typed_storage import TypedStorage
@@ -43,7 +43,7 @@ def rename_privateuse1_backend(backend_name: str) -> None:
 
 
 def _module() -> Any:
-    torch = sys.modules["tritorch"]
+    torch = package()
     return vars(torch).get(devices.renamed.name)
 
 

@@ -22,6 +22,7 @@ from tritorch.autograd.function import Function
 from tritorch.autograd.graph import SAVED_INFERENCE, modified
 from tritorch.core.device import device as Device
 from tritorch.core.generator import cuda_generator, default_generator
+from tritorch.core.naming import package
 from tritorch.core.scopes import Giving, Scope, ScopeItself, scoped, set_back, sets
 from tritorch.core.tensor import Tensor
 from tritorch.overrides import TorchFunctionMode
@@ -71,7 +72,7 @@ def _get_device_module(device: str = "cuda") -> Any:
     """torch.cuda and its like; of what has no memory, the device."""
     if device == "meta":
         return Device("meta")
-    return getattr(sys.modules["tritorch"], device)
+    return getattr(package(), device)
 
 
 def _infer_device_type(*args: Any) -> str:

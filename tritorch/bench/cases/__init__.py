@@ -14,3 +14,4 @@ from tritorch.bench.cases import (  # noqa: I001  (the order is that of a run)
     train,
     start,
 )
+from tritorch.bench.declare import all_benchmarks as all_benchmarks

@@ -3,42 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from tritorch.bench.declare import Array, Benchmark, Scale, family, moved, with_gradient
-
-
-@dataclasses.dataclass(frozen=True)
-class Conv:
-    """Channels in and out, a kernel's side, the stride, the image's side."""
-
-    inputs: int
-    outputs: int
-    kernel: int
-    stride: int
-    side: int
-
-    @property
-    def after(self) -> int:
-        """The side of the result."""
-        return -(-self.side // self.stride)
-
-
-def resnet50() -> Iterator[Conv]:
-    """The convolutions of ResNet-50 on images of 224 pixels, in order, with repetitions."""
-    yield Conv(3, 64, 7, 2, 224)
-    before, side = 64, 56
-    for stage, blocks in enumerate((3, 4, 6, 3)):
-        width = 64 << stage
-        for block in range(blocks):
-            stride = 2 if block == 0 and stage else 1
-            yield Conv(before, width, 1, 1, side)
-            yield Conv(width, width, 3, stride, side)
-            yield Conv(width, 4 * width, 1, 1, side // stride)
-            if block == 0:
-                yield Conv(before, 4 * width, 1, stride, side)
-            before, side = 4 * width, side // stride
+from tritorch.bench.models import Conv, resnet50_convolutions
 
 
 def convolve(conv: Conv) -> Any:
@@ -53,7 +22,7 @@ def cases(scale: Scale) -> Iterable[Benchmark]:
     """Each once, 64 images."""
     batch = scale.pick(64, 4, 2)
     dtype, tolerance = scale.pick(("bfloat16", 1e-2), ("float32", 1e-4), ("float32", 1e-4))
-    distinct = list(dict.fromkeys(resnet50()))
+    distinct = list(dict.fromkeys(resnet50_convolutions()))
     for conv in scale.pick(distinct, distinct[::3], distinct[:7:3]):
         if scale.name == "tiny":
             conv = Conv(min(conv.inputs, 4), 6, conv.kernel, conv.stride, 8)

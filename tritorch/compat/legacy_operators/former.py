@@ -7,8 +7,9 @@ import warnings
 from typing import Any, NoReturn
 
 from tritorch.core.dtype import dtype as Dtype
-from tritorch.core.published import PUBLIC
+from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
+from tritorch.ops.linalg.matmul import addmm, mm
 from tritorch.ops.record.checks import require_tensor, sizes
 
 
@@ -145,3 +146,6 @@ _tensor.__delitem__ = _delete_item
 _tensor.name = property(lambda self: None, doc="None: tensors have no names.")
 _tensor.volatile = property(_volatile, _set_volatile)
 _tensor.grad_dtype = property(_grad_dtype, _set_grad_dtype)
+# Names of products with sparse matrices.
+PUBLIC["spmm"] = PUBLIC["dsmm"] = computes("mm", "spmm", "dsmm")(mm)
+PUBLIC["saddmm"] = computes("sspaddmm", "saddmm")(addmm)

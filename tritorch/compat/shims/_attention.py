@@ -6,7 +6,7 @@ import itertools
 from typing import NamedTuple
 
 import tritorch as torch
-from tritorch import Tensor
+from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as F
 from tritorch.nn.attention.varlen import AuxRequest, varlen_attn
 

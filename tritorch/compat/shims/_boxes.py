@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tritorch as torch
-from tritorch import Tensor
+from tritorch.core.tensor import Tensor
 
 _KEPT = 16384  # boxes that one program of keep_boxes holds
 

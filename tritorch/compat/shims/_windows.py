@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tritorch as torch
-from tritorch import Tensor
+from tritorch.core.tensor import Tensor
 
 
 class Windows(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 import tritorch as torch
-from tritorch import Tensor
 from tritorch.compat.shims._defining import operators
+from tritorch.core.tensor import Tensor
 
 _operator = operators("torchaudio")
 _private = operators("_torchaudio")

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import tritorch as torch
-from tritorch import Tensor
 from tritorch.compat.shims import _boxes
 from tritorch.compat.shims._defining import operators
 from tritorch.compat.shims._windows import (
@@ -24,6 +23,7 @@ from tritorch.compat.shims._windows import (
     roi_windows,
     rounded,
 )
+from tritorch.core.tensor import Tensor
 
 _operator = operators("torchvision")
 _WINDOW = "SymInt pooled_height, SymInt pooled_width"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import tritorch as torch
-from tritorch import Tensor
 from tritorch.compat.shims._defining import operators
+from tritorch.core.tensor import Tensor
 
 _operator = operators("image")
 # torchvision's ImageReadMode, by number: what Pillow calls it.

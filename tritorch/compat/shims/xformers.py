@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import tritorch as torch
-from tritorch import Tensor, nn
+from tritorch import nn
 from tritorch.compat.shims import _modules
 from tritorch.compat.shims._attention import Options, Sequences, attend, of_batch
+from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as F
 
 VERSION = "0.0.32"

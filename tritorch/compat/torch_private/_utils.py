@@ -23,6 +23,7 @@ from tritorch.compat.reraising import (
 from tritorch.core import dtype as dtypes, layout as layouts
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device, renamed
+from tritorch.core.naming import package
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn.parameter import is_lazy
@@ -76,7 +77,7 @@ def get_device_module(device: Any = None) -> Any:
 
 def _is_privateuse1_backend_available() -> bool:
     """Whether a backend of somebody's own, renamed from "privateuseone", says that it is there."""
-    module = getattr(sys.modules["tritorch"], renamed.name, None)
+    module = getattr(package(), renamed.name, None)
     available = getattr(module, "is_available", None)
     return available is not None and bool(available())
 
@@ -280,7 +281,7 @@ def _get_devices_properties(device_ids: Iterable[int]) -> list[Any]:
 
 def _get_device_module(device_type: str) -> Any:
     """torch.cuda and its like, by the name of a type of device."""
-    found = getattr(sys.modules["tritorch"], device_type, None)
+    found = getattr(package(), device_type, None)
     if found is None:
         raise RuntimeError(
             f"Device '{device_type}' does not have a corresponding module registered as "

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
-import tritorch
-
-_ROOT = os.path.dirname(tritorch.__file__)
+_ROOT = str(Path(__file__).parents[2])
 
 
 def get_file_path(*path_components: str) -> str:

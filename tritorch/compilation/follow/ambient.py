@@ -11,6 +11,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.amp.state import state as autocast
 from tritorch.core import defaults, precision
+from tritorch.core.device import device_changes
 from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope, unchanged
 
 _numbers: dict[Any, int] = {}
@@ -53,5 +54,5 @@ def as_then(then: int) -> Scope:
         (autocast, "enabled", dict(enabled)),
         (autocast, "dtypes", dict(dtypes)),
         (autocast, "cast", {}),
-        *defaults.device_changes(where),
+        *device_changes(where),
     )

@@ -21,9 +21,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import tritorch
 from tritorch import _C
 from tritorch.compilation.follow.tape import Form
 from tritorch.compilation.fuse.epilogues import FusedProduct
@@ -81,7 +81,7 @@ Stamp = tuple[str, int, int, int]  # a file, its size, and when it was changed
 
 def _stamps() -> list[Stamp]:
     """The stamps of all files that decide."""
-    package, found = os.path.dirname(tritorch.__file__), []
+    package, found = str(Path(__file__).parents[2]), []
     for name in PACKAGES:
         for folder, _, files in os.walk(os.path.join(package, name)):
             for path in (os.path.join(folder, file) for file in files if file.endswith(".py")):

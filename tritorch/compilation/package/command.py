@@ -109,12 +109,12 @@ def _write(file: Path, name: str, plans: list[Any]) -> None:
 
 def _found(where: str) -> Any:
     """The value of a name in a module, or in a script."""
-    import tritorch
+    from tritorch.compat.as_torch import as_torch
 
     place, _, name = where.rpartition(":")
     if not place or not name.isidentifier():
         raise PackageError(f"{where!r} names nothing: say MODULE:FUNCTION or SCRIPT.py:FUNCTION")
-    tritorch.as_torch()
+    as_torch()
     if place.endswith(".py"):
         if not Path(place).exists():
             raise PackageError(f"there is no file {place}")
@@ -241,8 +241,8 @@ def _holds(plan: Any, numbers: tuple[int, ...]) -> bool:
 
 def _arguments(plan: Any, device: Any, numbers: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
     """Arguments and weights as a plan takes them, with nothing in them."""
-    from tritorch import empty_strided
     from tritorch.compilation.dynamic_shapes.symbols import computed
+    from tritorch.ops.shape.factory import empty_strided
 
     leaves: list[Any] = []
     for given in plan.given:

@@ -11,10 +11,10 @@ import warnings
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
-from tritorch import ones, zeros
 from tritorch.core.scopes import Scope
 from tritorch.distributed.collectives import all_reduce
 from tritorch.distributed.groups import get_rank
+from tritorch.ops.shape.factory import ones, zeros
 
 __all__ = ["Join", "JoinHook", "Joinable"]
 

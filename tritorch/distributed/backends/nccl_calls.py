@@ -9,6 +9,7 @@ from tritorch import _C, cuda
 from tritorch.core.device import device as Device
 from tritorch.distributed.backends.interface import Call
 from tritorch.distributed.reduce_op import RedOpType
+from tritorch.ops.shape.factory import zeros
 
 _native = _C.nccl
 # NCCL's numbers of types, and of operations.
@@ -128,8 +129,6 @@ def launch(
             inputs = [flat]
         comm.reduce_scatter(inputs[0].data_ptr(), to.data_ptr(), _elements(to), number, op, stream)
     elif kind == "barrier":
-        from tritorch import zeros
-
         token = zeros(1, device=Device("cuda", cuda.current_device()))
         held.append(token)
         comm.all_reduce(token.data_ptr(), token.data_ptr(), 1, 7, 0, stream)

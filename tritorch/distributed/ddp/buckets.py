@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Any
 
-from tritorch import zeros
 from tritorch.core.layout import contiguous_strides, is_dense
 from tritorch.ops.interpret.sparse.build import sparse_coo_tensor
+from tritorch.ops.shape.factory import zeros
 
 FIRST = 1 << 20  # bytes: the first bucket is small, so that something travels early
 

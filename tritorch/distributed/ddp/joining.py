@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tritorch import int64, tensor, zeros
+from tritorch.core.dtype import int64
 from tritorch.distributed.algorithms.join import JoinHook
 from tritorch.distributed.collectives import all_reduce
 from tritorch.distributed.reduce_op import ReduceOp
+from tritorch.ops.shape.factory import tensor, zeros
 
 __all__ = ["Call", "JoiningHook", "agreed"]
 

@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tritorch import Tensor, is_grad_enabled, no_grad
+from tritorch.autograd.grad_mode import is_grad_enabled, no_grad
 from tritorch.core.device import device as Device
 from tritorch.core.scopes import Scope, scoped
+from tritorch.core.tensor import Tensor
 from tritorch.distributed.algorithms.join import Join, Joinable
 from tritorch.distributed.collectives import broadcast
 from tritorch.distributed.ddp.buckets import FIRST, GradBucket

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tritorch import no_grad, tensor
+from tritorch.autograd.grad_mode import no_grad
 from tritorch.autograd.nodes import AccumulateGrad
 from tritorch.autograd.passes import queue_callback
 from tritorch.distributed.collectives import all_reduce, broadcast
 from tritorch.distributed.ddp.buckets import Bucket, GradBucket, SparseBucket, divided
 from tritorch.distributed.ddp.statistics import Statistics
 from tritorch.distributed.groups import get_global_rank
+from tritorch.ops.shape.factory import tensor
 
 UNFINISHED = (
     "Expected to have finished reduction in the prior iteration before starting a new one. This "

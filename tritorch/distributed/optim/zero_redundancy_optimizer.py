@@ -6,11 +6,12 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from tritorch import no_grad, zeros
+from tritorch.autograd.grad_mode import no_grad
 from tritorch.distributed.algorithms.join import Join, Joinable, JoinHook
 from tritorch.distributed.collectives import broadcast
 from tritorch.distributed.groups import _group_or_default_group, get_global_rank
 from tritorch.distributed.objects import broadcast_object_list
+from tritorch.ops.shape.factory import zeros
 from tritorch.optim.optimizer import Optimizer
 
 __all__ = ["ZeroRedundancyOptimizer"]

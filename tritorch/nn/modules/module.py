@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from tritorch import _C
 from tritorch.arrays.meta import NO_DATA
 from tritorch.autograd import no_grad
+from tritorch.core import above
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import as_dtype, dtype as Dtype
 from tritorch.core.published import PUBLIC
@@ -656,9 +657,7 @@ class Module(StateDict, _C.ModuleBase):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compiles the calls of this module in place, hooks included; arguments as `compile`'s."""
-        from tritorch.compiler import compile
-
-        self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
+        self._compiled_call_impl = above.compile(self._call_impl, *args, **kwargs)
 
     # ---- calls and hooks --------------------------------------------------------------------
 

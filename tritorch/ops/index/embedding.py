@@ -12,6 +12,7 @@ from tritorch.core.dispatching import asked, entered
 from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.interpret.sparse.record import coo
 from tritorch.ops.record import checks
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import require_tensor
@@ -60,8 +61,6 @@ def _rows_grad(
         raise RuntimeError(
             "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
         )
-    from tritorch.ops.interpret.sparse.record import coo
-
     places, rows = reshape(indices, -1), reshape(g, (-1, weight_shape[1]))
     if padding >= 0:
         kept = reshape((places != padding).nonzero(), -1)

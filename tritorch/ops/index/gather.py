@@ -16,6 +16,7 @@ from tritorch.core.layout import contiguous_format
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
+from tritorch.ops.interpret.sparse.record import coo
 from tritorch.ops.record import checks
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import any_true, broadcast_shapes, convert_number, require_tensor
@@ -106,8 +107,6 @@ _gather = Operator(
 
 def _sparse_gather_grad(g: Tensor, index: Tensor, dim: int, shape: Any) -> Tensor:
     """One entry for each index."""
-    from tritorch.ops.interpret.sparse.record import coo
-
     ranges = [PUBLIC["arange"](n, device=g.device) for n in index.shape]
     places = list(PUBLIC["meshgrid"](*ranges, indexing="ij"))
     places[dim] = index

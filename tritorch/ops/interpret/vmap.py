@@ -10,7 +10,7 @@ from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.autograd.function import BATCH_OF_FUNCTION, Function
-from tritorch.core import scopes
+from tritorch.core import above, scopes
 from tritorch.core.promotion import result_type
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
@@ -19,6 +19,7 @@ from tritorch.ops.interpret.batching import OF_KIND, RULES, Batch, view
 from tritorch.ops.record.apply import apply
 from tritorch.ops.record.checks import require_castable, shape_error
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.record.writing import in_place as written_in_place
 
 
 class _Active(threading.local):
@@ -145,8 +146,6 @@ def pointwise(op: Any, inputs: Sequence[Any], out: Any) -> Any:
 
 def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
     """The in-place form: each example's result is written into its part of the memory."""
-    from tritorch.ops.record.writing import in_place
-
     self = inputs[0]
     level = level_of(inputs)
     if not is_batched(self, level):
@@ -158,7 +157,7 @@ def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
     if result.shape != self.shape:
         raise shape_error(self.shape, result.shape)
     require_castable(result.dtype, self.dtype)
-    return in_place(op, self, (), inputs, lambda: write(self._array, result._array))
+    return written_in_place(op, self, (), inputs, lambda: write(self._array, result._array))
 
 
 def _one_by_one(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: int) -> Any:
@@ -257,8 +256,6 @@ def new_like(x: Tensor, made: Tensor) -> Tensor:
 
 def write(target: Any, value: Any) -> None:
     """target[...] = value for batched targets."""
-    from tritorch.ops.shape.copying import write_array
-
     if type(value) is BatchedArray and value.level == target.level:
         source = value.array
         lead = len(target.shape) - len(value.shape)
@@ -270,7 +267,7 @@ def write(target: Any, value: Any) -> None:
     if type(target.array) is BatchedArray:
         write(target.array, source)
     else:
-        write_array(target.array, source)
+        above.write_array(target.array, source)
 
 
 def index_put(self: Tensor, indices: Any, values: Tensor, accumulate: bool) -> None:

@@ -16,6 +16,7 @@ from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.host.pointwise import pointwise as cpu
+from tritorch.ops.interpret.sparse.pointwise import on_values
 from tritorch.ops.record.apply import widened
 from tritorch.ops.record.checks import require_kernel
 from tritorch.ops.record.ends import ends_as
@@ -437,8 +438,6 @@ def nan_to_num(
     if not (input.is_floating_point() or input.is_complex()):
         return input.clone()
     if type(input._array) is SparseArray:
-        from tritorch.ops.interpret.sparse.pointwise import on_values
-
         return on_values(lambda x: nan_to_num(x, nan, posinf, neginf), input, "NanToNum")
     if input.is_complex():
         return PUBLIC["complex"](

@@ -17,6 +17,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.host import threads
 from tritorch.host.chains.rowwise import write
 from tritorch.host.pointwise.narrow import WIDE, is_narrow
+from tritorch.ops.record import interpreters
 from tritorch.ops.record.checks import (
     broadcast_shapes,
     require_castable,
@@ -124,9 +125,7 @@ def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
     result = op.result_dtype(compute)
     operands, shape, _ = _operands(op, inputs)
     if operands is None:
-        from tritorch.ops.interpret import door
-
-        return door.pointwise(op, inputs, out)
+        return interpreters.door_pointwise(op, inputs, out)
     if out is None:
         return op.finish_cast(op.compute(operands, compute, result), compute.numpy, *inputs)
     refuse_grad_with_out(op.name, *inputs, out)
@@ -246,9 +245,7 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any], kept: Tensor | None = N
     require_castable(result, self.dtype)
     operands, shape, _ = _operands(op, inputs)
     if operands is None:
-        from tritorch.ops.interpret import door
-
-        return door.in_place(op, inputs)
+        return interpreters.door_in_place(op, inputs)
     array = self._a
     if shape != tuple(array.shape):
         raise shape_error(array.shape, shape)

@@ -9,6 +9,7 @@ from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.arrays.meta import META, MetaArray
 from tritorch.core.dispatching import entered, noted, watching
+from tritorch.ops.record.interpreters import Dispatched, interpreter
 from tritorch.ops.record.operator import Operator
 
 
@@ -43,9 +44,7 @@ class Maker(Operator):
         if watching and entered.note is not None:
             return noted("make", self, (), params, lambda: self(*params))
         if watching and entered.modes:
-            from tritorch.ops.interpret import dispatch
-
-            return dispatch.factory(self, params)
+            return interpreter(Dispatched).factory(self, params)
         return _C.wrap(self.make(*params))
 
     def call(self, tensors: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -354,12 +354,8 @@ class Operator(_C.OperatorBase):
                 )
             where = device
 
-    def _careful(self, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
-        """Runs on what is no plain array: the door's function, which takes this one's place."""
-        from tritorch.ops.interpret import door
-
-        Operator._careful = door.call  # type: ignore[method-assign, assignment]
-        return door.call(self, tensors, params)
+    # Runs on arrays that are no plain ones: `door.call`, which door.py puts here.
+    _careful: ClassVar[Callable[..., Any]]
 
     # ---- backward -----------------------------------------------------------------------------
 

@@ -22,12 +22,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import gates
+from tritorch.arrays.nested import NestedArray
+from tritorch.core import above, gates
 from tritorch.core.naming import qualified
 from tritorch.core.profiling import events
 from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply
+from tritorch.ops.record.interpreters import interpreter
 from tritorch.ops.record.operator import OPERATORS, Operator
 from tritorch.ops.record.pointwise import Pointwise
 from tritorch.ops.record.schema import members_of, parts_of
@@ -92,9 +94,9 @@ class OpOverload:
     def _computed(self, args: Any, kwargs: Any, relevant: Sequence[Any]) -> Any:
         function = self._op
         if _C.holds_nested(*relevant):
-            from tritorch.ops.interpret.nested import functions
-
-            function = functions.of_operator(self._overloadpacket.__name__, function, relevant)
+            function = interpreter(NestedArray).of_operator(
+                self._overloadpacket.__name__, function, relevant
+            )
         try:
             result = function(*args, **kwargs)
         except TypeError:
@@ -421,7 +423,7 @@ def _function_of(schema: FunctionSchema) -> Callable[..., Any]:
         if record is None or read is None:
             raise NotImplementedError(f"tritorch has no {schema.name} yet: {schema}")
         return functools.partial(_run_record, record, read)
-    importlib.import_module("tritorch.compat.legacy_operators.internal")
+    above.declare_internal()
     full = f"{name}.{schema.overload_name}"
     function = INTERNAL.get(full) or INTERNAL.get(name) or public_function(schema)
     if function is not None:

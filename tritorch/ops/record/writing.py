@@ -11,6 +11,7 @@ from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core.dispatching import asked, entered, kept_copy, noted, watching
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import argument_names
+from tritorch.ops.record.interpreters import Dispatched, Tangent, interpreter
 from tritorch.ops.record.operator import Operator
 
 _PLAIN = frozenset((Tensor, int, float, bool, type(None)))
@@ -78,9 +79,7 @@ def _needs_copy(op: Operator, self: Tensor, inputs: Sequence[Any]) -> bool:
 
 
 def _answer(op: Operator, params: tuple[Any, ...], inputs: Sequence[Any]) -> None:
-    from tritorch.ops.interpret import dispatch
-
-    dispatch.answer_in_place(op, params, inputs)
+    interpreter(Dispatched).answer_in_place(op, params, inputs)
 
 
 def _as_it_was(tensor: Tensor, other: Tensor) -> Tensor:
@@ -92,12 +91,10 @@ def _as_it_was(tensor: Tensor, other: Tensor) -> Tensor:
 def _write_dual(
     op: Operator, self: Tensor, params: tuple[Any, ...], inputs: Sequence[Any], write: Any
 ) -> Tensor:
-    from tritorch.ops.interpret import forward_mode
-
     def plain(primal: Tensor, primals: Sequence[Any]) -> None:
         in_place(op, primal, params, primals, write)
 
-    return forward_mode.write_dual(op, self, inputs, params, plain)
+    return interpreter(Tangent).write_dual(op, self, inputs, params, plain)
 
 
 def _saves_self(op: Operator, inputs: Sequence[Any]) -> bool:

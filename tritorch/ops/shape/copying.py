@@ -15,7 +15,7 @@ from tritorch.arrays.meta import META, MetaArray, is_fake, mode_of, no_data
 from tritorch.arrays.sparse import SparseArray
 from tritorch.autograd.duals import has_tangent
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import defaults, dtype as dtypes, layout as layouts, resizing
+from tritorch.core import above, defaults, dtype as dtypes, layout as layouts, resizing
 from tritorch.core.device import PretendedDevice, device as Device, resolved
 from tritorch.core.dispatching import asked, entered, noted, watching
 from tritorch.core.dtype import dtype, dtype as Dtype
@@ -342,6 +342,9 @@ def write_array(target: Any, value: Any, non_blocking: bool = False) -> None:
         if type(value) is ndarray and value.dtype != target.dtype.numpy:
             value = arrays.cast(value, target.dtype)
         target.copy_(value, non_blocking)
+
+
+above.write_array = write_array
 
 
 def _dense_source(target: Any, value: Any) -> Any:

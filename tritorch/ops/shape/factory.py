@@ -54,6 +54,7 @@ from tritorch.core.tensor import (
 from tritorch.core.typed_storage import TypedStorage
 from tritorch.gpu.arrays import from_dlpack as import_array
 from tritorch.ops.interpret import vmap
+from tritorch.ops.interpret.sparse.build import empty as empty_sparse
 from tritorch.ops.record.checks import (
     TOO_MANY,
     broadcast_shapes,
@@ -165,11 +166,9 @@ def _make_sparse(
     shape: Sequence[int], value: Any, kind: dtype | None, device: Any, requires_grad: bool,
     layout: Any,
 ) -> Tensor:  # fmt: skip
-    from tritorch.ops.interpret.sparse.build import empty
-
     if value is not _empty and value is not _zeros and value:
         raise RuntimeError("full(...) is not implemented for sparse layout")
-    return empty(shape, layout, kind, place(device), requires_grad)
+    return empty_sparse(shape, layout, kind, place(device), requires_grad)
 
 
 def _constant(name: str, value: Maker) -> Any:

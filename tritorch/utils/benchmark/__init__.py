@@ -26,6 +26,7 @@ import timeit
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from tritorch.core.naming import package
 from tritorch.utils.benchmark._callgrind import CopyIfCallgrind, collect as _collect_callgrind
 from tritorch.utils.benchmark._counts import CallgrindStats, FunctionCount, FunctionCounts
 from tritorch.utils.fuzzer import (
@@ -441,8 +442,7 @@ class Timer:
                 f"global_setup is C++ only, got `{global_setup}`. Most likely this code can "
                 "simply be moved to `setup`."
             )
-        import tritorch
-
+        tritorch = package()
         stmt, setup = _tidy(stmt), _tidy(setup)
         self._globals = {"tritorch": tritorch, "torch": tritorch, **(globals or {})}
         plain = CopyIfCallgrind.unwrap_all(self._globals)

@@ -14,6 +14,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tritorch.core.naming import package
 from tritorch.utils.benchmark import _requests
 from tritorch.utils.benchmark._counts import CallgrindStats, FunctionCounts, parse_callgrind
 
@@ -80,8 +81,7 @@ class CopyIfCallgrind:
 
 def _copied(globals: dict[str, Any]) -> dict[str, CopyIfCallgrind]:
     """The globals that go to the other process; refuses those that are not marked."""
-    import tritorch
-
+    tritorch = package()
     if globals.get("torch", tritorch) is not tritorch:
         raise ValueError("`collect_callgrind` does not support mocking out `torch`.")
     chosen = {k: v for k, v in globals.items() if k not in ("torch", "tritorch", "__builtins__")}
@@ -161,11 +161,9 @@ def _script(spec: TaskSpec, load: str, number: int, repeats: int, with_baseline:
     # A statement of plain Python is measured without the package, whose import takes long there.
     imports = ""
     if _OURS.search("\n".join((spec.stmt, spec.setup, load))):
-        import tritorch
-
-        root = str(Path(tritorch.__file__).parent.parent)
+        root = str(Path(__file__).parents[3])
         imports = f"sys.path.insert(0, {root!r})\nimport tritorch\n"
-        if sys.modules.get("torch") is tritorch:
+        if sys.modules.get("torch") is package():
             imports += "from tritorch import _as_torch\n_as_torch.as_torch()\n"
         imports += f"torch = tritorch\ntorch.set_num_threads({spec.num_threads})\n"
     script = _SCRIPT.format(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from tritorch.compat.torch_private._functorch.make_functional import (
     FunctionalModule,
     FunctionalModuleWithBuffers,
 )
+from tritorch.core.naming import package
 
 __all__ = [
     "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble",
@@ -63,5 +63,5 @@ def __getattr__(name: str) -> Any:
 
         return make_fx
     if name == "__version__":
-        return sys.modules["tritorch"].__version__
+        return package().__version__
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

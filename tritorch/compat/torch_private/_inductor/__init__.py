@@ -103,10 +103,18 @@ def check_options(options: dict[str, Any]) -> None:
 
 def compile(gm: Any, example_inputs: Any = None, options: dict[str, Any] | None = None) -> Any:
     """A graph, compiled with the package's own compiler."""
-    from tritorch.compat.torch_private._dynamo.backends.inductor import inductor
-
     check_options(options or {})
-    return inductor(gm, example_inputs, options=options)
+    return compile_graph(gm, None, options or {})
+
+
+def compile_graph(gm: Any, mode: str | None, options: dict[str, Any]) -> Any:
+    """A graph as a region of its own; mode and options as those of `compile`."""
+    from tritorch.compilation.follow.compiled import follower_of
+    from tritorch.compilation.follow.regions import Options
+    from tritorch.compilation.plan.plans import Making
+
+    making = Making(wants_graphs(mode, options), fusing(mode, options), passes_off(options))
+    return follower_of(gm.forward, Options(mode=mode, options=options, making=making))
 
 
 def aoti_compile_and_package(
@@ -150,7 +158,4 @@ def aoti_load_package(path: Any, run_single_threaded: bool = False, device_index
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Says that results of earlier steps are not needed."""
-    from tritorch.compiler import cudagraph_mark_step_begin
-
-    cudagraph_mark_step_begin()
+    """Does nothing: results of earlier steps are never overwritten."""

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tritorch.compat.torch_private._logging._registry import log_registry
+from tritorch.core import above
 
 LOG_FORMAT_ENV_VAR = "TORCH_LOGS_FORMAT"
 LOG_TRACE_ID_FILTER = "TORCH_LOGS_TRACE_ID_FILTER"
@@ -18,10 +19,7 @@ _LETTERS = {"DEBUG": "V", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL":
 
 def rank() -> int | None:
     """The process's rank, where torch.distributed is at work."""
-    distributed = sys.modules.get("tritorch.distributed")
-    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
-        return None
-    return int(distributed.get_rank())
+    return above.process_rank()
 
 
 @functools.lru_cache

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritorch import Tensor, bfloat16, float16
-from tritorch.core.dtype import dtype
+from tritorch.core.dtype import bfloat16, dtype, float16
+from tritorch.core.tensor import Tensor
 from tritorch.distributed.collectives import all_reduce
 from tritorch.distributed.ddp.buckets import GradBucket
 from tritorch.distributed.groups import _group_or_default_group

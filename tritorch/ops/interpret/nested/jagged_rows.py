@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.nested import Jagged, NestedInt
+from tritorch.core import above
 from tritorch.core.dims import wrap_dim
 from tritorch.core.gates import GATES
 from tritorch.core.published import FUNCTIONAL, PUBLIC
@@ -276,12 +277,10 @@ def _has_one_kernel(tensors: Sequence[Tensor], gqa: bool) -> bool:
 def _in_one(
     tensors: Sequence[Any], structure: Jagged, causal: bool, scale: Any, gqa: bool
 ) -> Tensor:
-    from tritorch.ops.nn.varlen import varlen
-
     heads = tensors[0].ndim == 4
     rows = [values_of(t).transpose(0, 1) if heads else values_of(t).unsqueeze(1) for t in tensors]
     ends = [structure_of(t).offsets for t in tensors[:2]]
     most = longest(structure), longest(structure_of(tensors[1]))
     window = (-1, 0) if causal else (-1, -1)
-    out, _ = varlen(rows[0], rows[1], rows[2], ends[0], ends[1], most, window, scale, gqa)
+    out, _ = above.varlen(rows[0], rows[1], rows[2], ends[0], ends[1], most, window, scale, gqa)
     return made(out.transpose(0, 1) if heads else out.squeeze(1), structure)

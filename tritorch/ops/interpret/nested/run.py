@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.ops.interpret.nested import fold, rules
+from tritorch.ops.interpret.nested.functions import of_operator
 from tritorch.ops.interpret.nested.pointwise import call as pointwise, call_in_place as in_place
 from tritorch.ops.interpret.nested.record import RULES
 
@@ -18,4 +19,4 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
     return found(op, list(tensors), *params) if op.variadic else found(op, *tensors, *params)
 
 
-__all__ = ["call", "in_place", "pointwise"]
+__all__ = ["call", "in_place", "of_operator", "pointwise"]

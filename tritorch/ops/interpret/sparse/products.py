@@ -391,9 +391,7 @@ def _written(result: Tensor, out: Any) -> Tensor:
 
 PUBLIC["hspmm"], PUBLIC["sspaddmm"], PUBLIC["smm"] = hspmm, sspaddmm, smm
 # Old names.
-PUBLIC["spmm"] = PUBLIC["dsmm"] = computes("mm", "spmm", "dsmm")(PUBLIC["mm"])
 PUBLIC["hsmm"] = computes("hspmm", "hsmm")(hspmm)
-PUBLIC["saddmm"] = computes("sspaddmm", "saddmm")(PUBLIC["addmm"])
 attach(sspaddmm=sspaddmm, smm=smm)
 
 

@@ -1,6 +1,6 @@
 """Sparse operators: their record, how values and indices become tensors and back, and the rules.
 
-A rule is what a dense operator does with sparse operands; `interpret/door.py` finds it by the
+A rule is what a dense operator does with sparse operands; `record/interpreters.py` finds it by the
 record's name.
 """
 

@@ -19,15 +19,9 @@ from tritorch.fx.graph_module import GraphModule
 @register_backend
 def inductor(gm: GraphModule, example_inputs: Any = None, **kwargs: Any) -> Callable[..., Any]:
     """Compiles a graph with the package's own compiler."""
-    from tritorch.compat.torch_private._inductor import fusing, passes_off, wants_graphs
-    from tritorch.compilation.follow.compiled import follower_of
-    from tritorch.compilation.follow.regions import Options
-    from tritorch.compilation.plan.plans import Making
+    from tritorch.compat.torch_private._inductor import compile_graph
 
-    mode, chosen = kwargs.get("mode"), kwargs.get("options") or {}
-    making = Making(wants_graphs(mode, chosen), fusing(mode, chosen), passes_off(chosen))
-    options = Options(mode=mode, options=chosen, making=making)
-    return follower_of(gm.forward, options)
+    return compile_graph(gm, kwargs.get("mode"), kwargs.get("options") or {})
 
 
 def _absent(package: str) -> Any:

@@ -1,0 +1,76 @@
+"""Registers functions of modules that load at the first call: `core/above.py` has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritorch.core import above
+
+
+def _reduce_tensor(tensor: Any) -> Any:
+    from tritorch.serialization.rebuild import reduce_tensor
+
+    return reduce_tensor(tensor)
+
+
+def _reduce_parameter(parameter: Any) -> Any:
+    from tritorch.serialization.rebuild import reduce_parameter
+
+    return reduce_parameter(parameter)
+
+
+def _compile(*args: Any, **kwargs: Any) -> Any:
+    from tritorch.compiler import compile
+
+    return compile(*args, **kwargs)
+
+
+def _do_bench(*args: Any, **kwargs: Any) -> Any:
+    from tritorch.utils.benchmark import do_bench
+
+    return do_bench(*args, **kwargs)
+
+
+def _worker_info() -> Any:
+    from tritorch.utils.data import get_worker_info
+
+    return get_worker_info()
+
+
+def _as_sparse_gradcheck(gradcheck: Any) -> Any:
+    from tritorch.sparse.gradcheck import as_sparse_gradcheck
+
+    return as_sparse_gradcheck(gradcheck)
+
+
+def _make_tensor(*args: Any, **kwargs: Any) -> Any:
+    from tritorch.testing import make_tensor
+
+    return make_tensor(*args, **kwargs)
+
+
+def _varlen(*args: Any) -> Any:
+    from tritorch.ops.nn.varlen import varlen
+
+    return varlen(*args)
+
+
+def _served_library(path: str) -> str | None:
+    from tritorch.compat.shims import served
+
+    return served(path)
+
+
+def _register_reductions() -> None:
+    import tritorch.multiprocessing  # noqa: F401
+
+
+def _declare_internal() -> None:
+    from tritorch.compat.legacy_operators import internal  # noqa: F401
+
+
+above.reduce_tensor, above.reduce_parameter = _reduce_tensor, _reduce_parameter
+above.compile, above.do_bench, above.worker_info = _compile, _do_bench, _worker_info
+above.as_sparse_gradcheck, above.make_tensor = _as_sparse_gradcheck, _make_tensor
+above.varlen, above.served_library = _varlen, _served_library
+above.register_reductions, above.declare_internal = _register_reductions, _declare_internal
