@@ -21,6 +21,7 @@ from triton.runtime.cache import get_cache_manager, triton_key  # noqa: E402
 
 import tritorch.kernels  # noqa: E402
 from tests.tiers import quick  # noqa: E402
+from tritorch.triton import sources  # noqa: E402
 from tritorch.triton.driver import make_launcher  # noqa: E402
 from tritorch.triton.resources import (  # noqa: E402
     parameter_sizes,
@@ -128,8 +129,10 @@ if triton.__version__.startswith("3.6."):
 def all_kernels():
     """Every jit function that is launched (device functions have no pointers among their names)."""
     folder = pathlib.Path(tritorch.kernels.__path__[0])
-    for path in sorted(folder.glob("*.py")):
-        module = importlib.import_module(f"tritorch.kernels.{path.stem}")
+    for path in sorted(folder.rglob("*.py")):
+        if path.stem == "__init__":
+            continue
+        module = importlib.import_module(sources.module(path.stem))
         for name, value in vars(module).items():
             if isinstance(value, triton.JITFunction) and any(
                 argument.endswith("_ptr") for argument in value.arg_names
@@ -152,7 +155,7 @@ def bound(function, types, constants):
 def source_of(family, name, types, constants):
     """A variant as at run time with large arrays, and its options: aligned pointers, sizes and
     strides that are multiples of 16, the last of a tensor's strides 1."""
-    function = getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
+    function = getattr(importlib.import_module(sources.module(family)), name)
     signature, values, options = bound(function, types, constants)
     aligned = {}
     for i, argument in enumerate(function.arg_names):
@@ -466,7 +469,7 @@ def of_ones(function, types, constants, larger):
 @pytest.mark.parametrize("family", sorted({family for family, _ in VARIANTS}))
 def test_sizes_of_one_compile(family):
     for name in sorted(name for each, name in VARIANTS if each == family):
-        function = getattr(importlib.import_module(f"tritorch.kernels.{family}"), name)
+        function = getattr(importlib.import_module(sources.module(family)), name)
         variants = VARIANTS[family, name]
         for types, constants in (variants[0], variants[-1])[: len(variants)]:
             source, options = of_ones(function, types, constants, LARGER.get((family, name), set()))

@@ -242,8 +242,10 @@ def test_packs_that_are_none(folder, monkeypatch, tmp_path):
 def test_parameters_are_read_from_the_source():
     triton = pytest.importorskip("triton")
     count = 0
-    for path in sources.folder().glob("*.py"):
-        module = __import__(f"tritorch.kernels.{path.stem}", fromlist=["*"])
+    for path in sources.folder().rglob("*.py"):
+        if path.stem == "__init__":
+            continue
+        module = __import__(sources.module(path.stem), fromlist=["*"])
         for name, value in vars(module).items():
             if isinstance(value, triton.JITFunction) and value.fn.__module__ == module.__name__:
                 found = sources.parameters(path.stem, name)

@@ -57,7 +57,7 @@ def test_complex_elements_have_kernels():
 
 def calls(*names):
     """(the first argument if that is a text, "file.function") of calls in tritorch/gpu."""
-    for path in sorted(pathlib.Path(tritorch.gpu.__path__[0]).glob("*.py")):
+    for path in sorted(pathlib.Path(tritorch.gpu.__path__[0]).rglob("*.py")):
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, ast.FunctionDef):
                 continue

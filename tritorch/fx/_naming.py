@@ -49,12 +49,12 @@ def torch_name(thing: Any) -> str | None:
     if not isinstance(qualified, str):
         return None
     rest = module.partition(".")[2]
-    if rest == "_native_names":  # Python's part of the extension's names
+    if rest == "compat.native.names":  # Python's part of the extension's names
         rest = "_C"
     inner = f"torch.{rest}" if rest else "torch"
     name = qualified.rpartition(".")[2]
     # A file of ours that is none of PyTorch's: its public home comes first.
-    private = rest.startswith(("core", "ops", "host", "_trees", "autograd"))
+    private = rest.startswith(("arrays", "autograd", "compat", "core", "host", "ops", "trees"))
     paths = [f"torch.{name}", f"torch.nn.functional.{name}", f"{inner}.{qualified}"]
     if not private:
         paths = paths[::-1]

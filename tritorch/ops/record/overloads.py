@@ -488,7 +488,8 @@ def _with_numbers(function: Callable[..., Any], schema: FunctionSchema) -> Calla
     wanted = [first if name == "self" and first else name for name in theirs]
     loose = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY}
     named = set(wanted) <= set(ours) and loose.isdisjoint(p.kind for p in parameters.values())
-    if named and (worded or wanted != ours[: len(wanted)]):
+    needed = {p.name for p in parameters.values() if p.default is p.empty}
+    if named and needed <= set(wanted) and (worded or wanted != ours[: len(wanted)]):
         return functools.partial(_by_name, function, schema, first, worded)
     if not first and theirs[:1] != ["self"]:
         return function
