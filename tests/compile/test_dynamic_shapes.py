@@ -1,4 +1,4 @@
-"""Sizes and numbers that differ from call to call: few ways, and eager's results to the bit."""
+"""Dynamic shapes: few traces for all sizes and numbers, and eager's results to the bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = (5, 5, 7, 7, 7, 9, 12, 30, 4, 6)
 
 
 def follow(function: Callable[..., Any], **options: Any) -> Any:
-    """A function that is followed; its `ways` count what was recorded."""
+    """A function that is followed; its `n_traces` counts what was recorded."""
     return follower_of(function, Options(**options))
 
 
@@ -84,7 +84,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_two_ways_for_all_lengths(name: str) -> None:
+def test_two_traces_for_all_lengths(name: str) -> None:
     function = FUNCTIONS[name]
     fast = follow(function)
     counts.unfit_reasons.clear()
@@ -93,7 +93,7 @@ def test_two_ways_for_all_lengths(name: str) -> None:
         expected = function(x)
         torch.manual_seed(i)
         same(fast(x), expected)
-    assert fast.ways == 2 and not counts.unfit_reasons, branches(fast.trace_tree)
+    assert fast.n_traces == 2 and not counts.unfit_reasons, branches(fast.trace_tree)
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "padded"])
@@ -124,7 +124,7 @@ def test_gradients(name: str) -> None:
                 assert (mine - expected).abs().max() <= 1e-5 * expected.abs().max()
             else:
                 assert mine.equal(expected)
-    assert fast.ways == 2 and not counts.unfit_reasons, branches(fast.trace_tree)
+    assert fast.n_traces == 2 and not counts.unfit_reasons, branches(fast.trace_tree)
 
 
 def test_floats_are_arguments() -> None:
@@ -136,7 +136,7 @@ def test_floats_are_arguments() -> None:
     for i in range(30):
         lr, momentum = 0.1 * 0.9**i, 0.5 + i / 100
         same(fast(p, g, lr, momentum), step(p, g, lr, momentum))
-    assert fast.ways == 2
+    assert fast.n_traces == 2
     same(fast(p, g, -1.0, 0.5), step(p, g, -1.0, 0.5))  # alpha of 1 is another call within
 
 
@@ -169,7 +169,7 @@ def test_a_hundred_lengths_make_three_plans() -> None:
             for p in given:
                 p.grad = None
         assert all(a.equal(b) for a, b in zip(*seen, strict=True))
-    assert fast.ways <= 4 and not counts.unfit_reasons  # one was plain, one of no length
+    assert fast.n_traces <= 4 and not counts.unfit_reasons  # one was plain, one of no length
 
 
 def test_recurrent_networks() -> None:
@@ -177,7 +177,7 @@ def test_recurrent_networks() -> None:
     fast = follow(lambda x: model(x)[0])
     for x in sequences(*SIZES):
         same(fast(x), model(x)[0])
-    assert fast.ways == 2
+    assert fast.n_traces == 2
 
 
 def test_small_sizes_are_as_no_others() -> None:
@@ -188,7 +188,7 @@ def test_small_sizes_are_as_no_others() -> None:
     for n in (4, 8, 16, 3, 2, 1, 1, 0, 0, 5, 100):
         x = torch.randn(n, 32)
         same(fast(x), function(x))
-    assert fast.ways == 4
+    assert fast.n_traces == 4
 
 
 def test_strides_that_no_size_says() -> None:
@@ -199,26 +199,26 @@ def test_strides_that_no_size_says() -> None:
     for n in (5, 5, 6, 6, 9, 12, 12):
         x = torch.randn(3, n + 1)[:, :-1]
         same(fast(x), function(x))
-    assert fast.ways == 2
+    assert fast.n_traces == 2
 
 
-def ways(marked: Callable[[Any], None], sizes: Sequence[int], **options: Any) -> int:
-    """How many ways there are through a function for some sizes of a marked tensor."""
+def traces(marked: Callable[[Any], None], sizes: Sequence[int], **options: Any) -> int:
+    """The number of traces of a function for some sizes of a marked tensor."""
     fast = follow(lambda x: (x * 2).sum(0), **options)
     for n in sizes:
         x = torch.randn(n, 3)
         marked(x)
         same(fast(x), (x * 2).sum(0))
-    return fast.ways
+    return fast.n_traces
 
 
 def test_programs_say_what_differs() -> None:
     nothing = lambda x: None
-    assert ways(nothing, (5, 6, 7, 8)) == 2
-    assert ways(nothing, (5, 6, 7, 8), dynamic=True) == 1
-    assert ways(nothing, (5, 6, 7, 8), dynamic=False) == 4
-    assert ways(lambda x: torch._dynamo.mark_dynamic(x, 0), (5, 6, 7, 8)) == 1
-    assert ways(lambda x: torch._dynamo.mark_static(x, 0), (5, 6, 7, 8)) == 4
+    assert traces(nothing, (5, 6, 7, 8)) == 2
+    assert traces(nothing, (5, 6, 7, 8), dynamic=True) == 1
+    assert traces(nothing, (5, 6, 7, 8), dynamic=False) == 4
+    assert traces(lambda x: torch._dynamo.mark_dynamic(x, 0), (5, 6, 7, 8)) == 1
+    assert traces(lambda x: torch._dynamo.mark_static(x, 0), (5, 6, 7, 8)) == 4
 
 
 def test_overlapping_writes_are_refused_as_they_are_without_compile() -> None:
@@ -269,4 +269,4 @@ def test_a_batch_of_one(make: Callable[[int], torch.Tensor]) -> None:
     for n in SIZES:
         x = make(n)
         same(fast(x), function(x))
-    assert fast.ways == 2
+    assert fast.n_traces == 2

@@ -1,4 +1,4 @@
-"""Stretches of calls that differ in the numbers of their values alone share what was found."""
+"""Blocks of calls that differ in the numbers of their values alone share their kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNS = 4
 
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How many calls each stretch has for which kernels are looked for."""
+    """The number of calls of each block for which kernels are looked for."""
     found: list[int] = []
     look = fuser._by_kernels
 

@@ -25,7 +25,7 @@ def scored(x: torch.Tensor, mask: Any) -> torch.Tensor:
     return flex_attention(x * 2, x, x, score_mod=lambda s, b, h, q, k: s + (q - k)) + 1
 
 
-def scored_by_what_waits(x: torch.Tensor, mask: Any) -> torch.Tensor:
+def scored_by_a_deferred_tensor(x: torch.Tensor, mask: Any) -> torch.Tensor:
     bias = x.mean((0, 2, 3))
     return flex_attention(x * 2, x, x, score_mod=lambda s, b, h, q, k: s + bias[h]) + 1
 
@@ -36,7 +36,9 @@ def with_its_own_mask(x: torch.Tensor, mask: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("function", [masked, scored, scored_by_what_waits, with_its_own_mask])
+@pytest.mark.parametrize(
+    "function", [masked, scored, scored_by_a_deferred_tensor, with_its_own_mask]
+)
 @pytest.mark.parametrize("fullgraph", [False, True])
 def test_flex_attention(function: Callable[..., Any], device: str, fullgraph: bool) -> None:
     mask = create_block_mask(causal, None, None, 128, 128, device=device)

@@ -1,6 +1,6 @@
 """What interrupts compiled programs, or is computed by its calls: written down, so that it is seen.
 
-`fallbacks.txt` has what of the tables of operators and modules cannot wait until the end of a
+`fallbacks.txt` has what of the tables of operators and modules cannot be deferred to the end of a
 function, or has no plan, with the reason.
 """
 
@@ -45,16 +45,16 @@ class Heard(regions.Listener):
         self.flushes.append(reason)
 
     def kinds(self) -> set[str]:
-        return {kind for kind, found in (("waits", self.flushes), ("plan", self.unfit)) if found}
+        return {kind for kind, found in (("deferral", self.flushes), ("plan", self.unfit)) if found}
 
 
 def listed(section: str) -> dict[str, str]:
-    """What is written down: {name: "waits" (it cannot), "plan" (it has none), or both}."""
+    """What is written down: {name: "deferral" (it cannot be), "plan" (it has none), or both}."""
     found = {}
     for line in LISTED.read_text().partition(f"[{section}]")[2].splitlines()[1:]:
         if line.startswith("["):
             break
-        if match := re.fullmatch(r"(.+?) \| no (plan|waits|plan, waits)", line):
+        if match := re.fullmatch(r"(.+?) \| no (plan|deferral|deferral, plan)", line):
             found[match[1]] = match[2]
     return found
 
@@ -178,7 +178,7 @@ def test_a_look_at_what_waits_is_told() -> None:
 def test_a_fallback_is_seen() -> None:
     with Heard() as heard:
         torch.compile(lambda x: x.nonzero())(torch.ones(3))
-    assert heard.kinds() == {"waits"}
+    assert heard.kinds() == {"deferral"}
 
 
 def test_a_view_that_may_not_be_asked() -> None:

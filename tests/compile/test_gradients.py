@@ -124,7 +124,7 @@ def test_outputs_that_share_a_cast_run_backward_one_by_one() -> None:
         assert torch.equal(*grads)
 
 
-def test_nodes_that_no_region_follows_come_after_what_waits() -> None:
+def test_nodes_that_no_region_follows_come_after_deferred_calls() -> None:
     """Gradients of a leaf are added up in the order of nodes, that of the calls: vmap makes some by
     itself."""
 
@@ -239,7 +239,7 @@ def test_each_set_of_outputs_has_a_backward_program(monkeypatch: pytest.MonkeyPa
         segments.Segment, "followed", lambda *args: again.append(args) or followed(*args)
     )
     assert _in_two_passes(torch.compile(outputs), 5) == expected
-    assert not again  # the calls are not made again: what is read was saved
+    assert not again  # the calls do not run again: what is read was saved
 
 
 def test_a_graph_of_gradients_reads_no_inputs_that_eager_does_not() -> None:
@@ -326,7 +326,7 @@ def test_a_leaf_waits_for_those_gradients_alone_that_can_come() -> None:
 
 def test_a_gradient_reads_the_data_that_its_input_has_by_then() -> None:
     """PyTorch 2.13's numbers without compile: a node keeps an input, not its memory, and what was
-    computed of that before stays as it was.  Calls that are made again would not know that."""
+    computed of that before stays as it was.  Calls that run again would not know that."""
 
     def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         y = x * w
@@ -350,13 +350,13 @@ def test_a_gradient_reads_the_data_that_its_input_has_by_then() -> None:
             try:
                 g.sum().backward()
             except RuntimeError as error:
-                assert "made again" in str(error)
+                assert "running its calls again" in str(error)
             else:
                 assert (x.grad[0].item(), w.grad[0].item()) == (2120000, 2436 + 42400)
 
 
 def test_data_that_replaces_what_was_computed_of_is_refused() -> None:
-    """Half of the activations made again: a gradient reads the input and what is made of it."""
+    """Half of the activations rematerialised: a gradient reads the input and what is made of it."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         return (torch.nn.functional.gelu(x) * x).tanh()
@@ -541,7 +541,7 @@ def test_an_output_sees_what_comes_by_others() -> None:
         (g,) = torch.autograd.grad(z.sum(), y, create_graph=True)
         assert torch.autograd.grad(g.sum(), [x, y])[0].tolist() == [4] * 3
         assert seen == [9, 8, 2], seen
-    for _ in range(6):  # calls that are made again do not read what x is by then
+    for _ in range(6):  # calls that run again do not read what x is by then
         x = torch.full((3,), 2.0, requires_grad=True)
         y, z = fast(x)
         with torch.no_grad():
@@ -604,7 +604,7 @@ def test_a_freed_output_leaves_others_as_without_compile(held: bool) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.device)])
 def test_calls_made_again_have_the_modes_and_memory_that_they_had(device: str) -> None:
-    """A call in inference mode writes buffers, which its copy in the calls that are made again does
+    """A call in inference mode writes buffers, which its copy in the calls that run again does
     too; that an input of it is written later concerns no gradient."""
 
     def results(compiler: Callable) -> list[Any]:
@@ -635,7 +635,7 @@ def test_calls_made_again_have_the_modes_and_memory_that_they_had(device: str) -
     assert results(lambda f: torch.compile(f, mode="exact")) == results(lambda f: f)
 
 
-def test_outputs_whose_inputs_are_as_they_were_are_open_beside_others() -> None:
+def test_outputs_whose_inputs_are_as_they_were_are_expanded() -> None:
     """One input of two is written after the call: gradients of gradients by the other are added up
     in eager's order; the written one's are what they were, and so are second derivatives."""
 

@@ -1,4 +1,4 @@
-"""What was found for stretches is found again on disk: by equal ones, whole, to the bit."""
+"""Kernels that were found for blocks are found again on disk: by equal ones, to the bit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many calls each stretch has for which kernels are looked for."""
+    """The number of calls of each block for which kernels are looked for."""
     found: list[int] = []
     look = fuser._by_kernels
 
@@ -260,7 +260,7 @@ def test_damage_counts_as_absent(folder: Path, looked: list[int]) -> None:
         assert len(looked) == count and path.read_bytes() == whole  # made, and kept, again
 
 
-def test_another_stretchs_file_counts_as_absent(folder: Path, looked: list[int]) -> None:
+def test_another_blocks_file_counts_as_absent(folder: Path, looked: list[int]) -> None:
     x = torch.linspace(-1, 1, 256, device="cuda").view(8, 32)
     made = results(_chain, x)
     (first,) = files(folder)

@@ -72,7 +72,7 @@ print("done")
 """
 
 
-def test_callbacks_of_dying_tensors_may_read_what_waits() -> None:
+def test_callbacks_of_dying_tensors_may_read_deferred_ones() -> None:
     """In a process of its own: the fault was a segmentation fault."""
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert run.stdout == "done\n", run.stdout + run.stderr

@@ -164,7 +164,7 @@ def _norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def test_what_no_gradient_reads_may_be_written_before_the_backward_pass(saved: list[int]) -> None:
-    """A norm is made again with its bias, of which there is a copy: the program may write it."""
+    """A norm is rematerialised with its bias, of which there is a copy: a program may write it."""
     x, w = torch.randn(32, 64, requires_grad=True), torch.randn(64, requires_grad=True)
     for part in (1.0, 0.0):
         b = torch.randn(64, requires_grad=True)
@@ -184,8 +184,8 @@ def test_what_no_gradient_reads_may_be_written_before_the_backward_pass(saved: l
 
 
 def test_what_is_held_may_be_written_before_the_backward_pass(saved: list[int]) -> None:
-    """Three functions of a result whose gradients read what they gave: none is made again of the
-    result, which the program has, but of a copy of the input that it is made of."""
+    """Three functions of a result whose gradients read their results: none is rematerialised from
+    the result, which the program has, but from a copy of the input that it is made of."""
 
     def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         shown = x * 2

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ import tritorch as torch
 from tests.export.test_export import KWARGS, Model
 from tritorch import nn
 from tritorch.compilation.package.archive import Archive, Writer
+from tritorch.compilation.package.checking import require_consistent
+from tritorch.compilation.package.plan import Plan
 from tritorch.compilation.plan.coding import PackageError
 from tritorch.export import Dim, export
 from tritorch.nn import functional as F
@@ -463,3 +466,14 @@ def test_what_cannot_be_packaged_says_why():
         packaged(program)
     with pytest.raises(TypeError, match="not a ReLU"):
         torch.save_package(nn.ReLU(), io.BytesIO())
+
+
+def test_plans_keep_their_words():
+    """A plan that an earlier version wrote is read, and written again as it was."""
+    data = json.loads(Path(__file__).with_name("recorded_plan.json").read_text(encoding="ascii"))
+    plan = Plan.from_json(data, torch.device("cpu"))
+    require_consistent(plan)
+    assert json.loads(json.dumps(plan.to_json())) == data
+    assert {note.form.value for note in plan.notes} == {"call", "pointwise", "in place"}
+    assert [given.kind.value for given in plan.given] == ["tensor", "constant"]
+    assert {result.kind.value for result in plan.results} == {"value", "same", "constant"}

@@ -7,7 +7,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.cuda import from_numpy
-from tritorch.ops.record.backends import backend
+from tritorch.ops.record.backends import backend, module_of
 
 bfloat16 = ml_dtypes.bfloat16
 FLOATS = [np.float32, np.float16, bfloat16, np.float64]
@@ -73,7 +73,7 @@ def assert_close(got, want, tolerance=None):
 def compare(family, name, *args, tolerance=None):
     """Checks a GPU function against the CPU's; returns the GPU's results."""
     cpu = getattr(backend("cpu", family), name)
-    gpu = getattr(importlib.import_module(f"tritorch.gpu.{family}"), name)
+    gpu = getattr(importlib.import_module(module_of("gpu", family)), name)
     moved = [on_device(arg) for arg in args]
     got = on_host(gpu(*moved))
     assert_close(got, cpu(*args), tolerance)

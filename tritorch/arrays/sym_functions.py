@@ -1,4 +1,4 @@
-"""`sym_*`: functions of Python's numbers and of those that a tracer leaves open."""
+"""`sym_*`: functions of Python's numbers and of dynamic ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that a tracer leaves open: integers as polynomials of symbols, with ranges.
+"""Dynamic numbers of tracers: integers as polynomials of symbols, with ranges.
 
 A `SymInt` is a sum of products of atoms: symbols, and what is no polynomial of them (floor
 division, modulo, min, max).  Equal polynomials are equal numbers, whatever the symbols stand for.
@@ -36,7 +36,7 @@ class ShapeEnv:
     """The symbols of one trace, and what was decided by their values."""
 
     allow_dynamic_output_shape_ops = True  # whether a size may depend on data
-    allow_scalar_outputs = True  # whether a value may be left open
+    allow_scalar_outputs = True  # whether a value may be dynamic
 
     def __init__(self) -> None:
         self.symbols: list[Symbol] = []
@@ -106,7 +106,7 @@ class GuardOnDataDependentSymNode(RuntimeError):
 
 
 class Symbol:
-    """An integer that is left open."""
+    """A dynamic integer."""
 
     __slots__ = ("name", "order", "range", "value")
 
@@ -217,14 +217,14 @@ class _Compared:
 
 
 class SymInt(_Compared):
-    """An integer that a tracer leaves open."""
+    """A dynamic integer of a tracer."""
 
     __slots__ = ("env", "terms")
     __module__ = "tritorch"
 
     def __init__(self, terms: dict[Monomial, int], env: ShapeEnv | None = None) -> None:
         if not isinstance(terms, dict) or env is None:
-            raise TypeError("SymInt: an integer that is left open is made by a ShapeEnv")
+            raise TypeError("SymInt: a dynamic integer is made by a ShapeEnv")
         self.terms = {monomial: n for monomial, n in terms.items() if n}
         self.env = env
 
@@ -481,7 +481,7 @@ class SymInt(_Compared):
 
 
 class SymNode:
-    """The expression, the value in this run and the environment of a number that is left open."""
+    """The expression, the value in this run and the environment of a dynamic number."""
 
     def __init__(self, number: Any) -> None:
         self.expr = number
@@ -565,7 +565,7 @@ def _value_of(number: Any) -> Any:
 
 
 def _combined(compute: Callable[[Any, Any], Any], sign: str, a: Any, b: Any) -> Any:
-    """The float that two numbers make, one of which is open."""
+    """The float that two numbers make, one of which is dynamic."""
     for number in (a, b):
         if not isinstance(number, (SymInt, SymFloat, int, float, np.number)):
             return NotImplemented
@@ -596,7 +596,7 @@ def _compared(a: Any, b: Any, sign: str) -> Any:
 
 
 class SymFloat(_Compared):
-    """A float that a tracer leaves open: how it was computed, and its value in this run.
+    """A dynamic float of a tracer: how it was computed, and its value in this run.
 
     made: a function and its operands, of one that was computed from others."""
 
@@ -749,5 +749,5 @@ def known(condition: Any) -> bool:
 
 
 def as_size(value: Any) -> Any:
-    """An index as a size: left open if it is."""
+    """An index as a size: dynamic if it is."""
     return value if isinstance(value, (SymInt, _C.DynamicNumber)) else value.__index__()

@@ -3,7 +3,7 @@
     program = export(model, (x,), dynamic_shapes={"x": {0: Dim("batch")}})
     program.module()(torch.randn(7, 3))
 
-The program runs once on descriptions of its inputs, sizes that the caller leaves open as symbols.
+The program runs once on descriptions of its inputs, dynamic sizes as symbols.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def export(
 ) -> ExportedProgram:  # fmt: skip
     """The program that a module is for arguments like these.
 
-    dynamic_shapes: which sizes are left open, by arguments (`dynamic_shapes.py`).  strict: Python
+    dynamic_shapes: which sizes are dynamic, by arguments (`dynamic_shapes.py`).  strict: Python
     runs in either case, so there is nothing that it would see and the other way would not.
     preserve_module_call_signature: modules that `unflatten` calls as the original program does,
     so that others may take their places."""

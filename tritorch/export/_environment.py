@@ -1,6 +1,6 @@
 """The symbols of an export: what each size is, and what a run has found out about them.
 
-A program is run with the sizes that its caller left open.  What the run decided by the sizes'
+A program is run with its dynamic sizes.  What the run decided by the sizes'
 values of that run are conditions (`Decision`).  Sizes that the caller left to us (`Dim.AUTO`)
 follow them: they become numbers, or other sizes, and the program runs again.  For those that the
 caller named, or said to be open, such a condition is a violation, which is told with what would
@@ -220,7 +220,7 @@ class Plan:
         return found
 
     def size(self, place: int, dim: int, symbols: dict[str, SymInt], size: int) -> Any:
-        """A size as a number that is left open, or not."""
+        """A size as a dynamic number, or a static one."""
         what = self.sizes.get((place, dim), size)
         if not isinstance(what, Linear):
             return what

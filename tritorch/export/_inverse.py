@@ -42,7 +42,7 @@ def _named(step: Any) -> dict[str, Any]:
 
 
 def _sizes(made: Any, node: Node) -> list[Any]:
-    """A tensor's sizes, as nodes where they are open."""
+    """A tensor's sizes, as nodes where they are dynamic."""
     size = namespace("aten").sym_size.int
     return [
         int(n) if isinstance(n, int) else made.call(size, node, dim)

@@ -1,4 +1,4 @@
-"""What is said where a program does not hold for all sizes that its caller left open."""
+"""Errors of programs that do not hold for all values of their dynamic sizes."""
 
 from __future__ import annotations
 

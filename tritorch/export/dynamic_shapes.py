@@ -1,4 +1,4 @@
-"""Which sizes of a program's inputs are left open: names, hints and what is said of each.
+"""Dynamic sizes of a program's inputs: names, hints and what is said of each.
 
     batch = Dim("batch", max=1024)
     dynamic_shapes = {"x": {0: batch}, "y": {0: 2 * batch + 1, 1: Dim.AUTO}}
@@ -65,7 +65,7 @@ class _DimHint:
 
 
 class Dim:
-    """A size that is left open, by name: equal names are equal sizes.
+    """A dynamic size, by name: equal names are equal sizes.
 
     min, max: between which numbers it lies.  `2 * dim + 1` is a size that follows from it."""
 
@@ -348,7 +348,7 @@ class ShapesCollection:
 
 
 class AdditionalInputs:
-    """Further arguments of a program: sizes that differ among them are open."""
+    """Further arguments of a program: sizes that differ among them are dynamic."""
 
     def __init__(self) -> None:
         self._examples: list[tuple[Any, Any]] = []
@@ -381,7 +381,7 @@ class AdditionalInputs:
 
 
 def _differing(first: Any, *others: Any) -> Any:
-    """What is open of a leaf's sizes, or of a number, that is another in other calls."""
+    """The dynamic ones of a leaf's sizes, or a number, that are others in other calls."""
     if isinstance(first, Tensor):
         sizes = zip(first.shape, *(x.shape for x in others), strict=True)
         return tuple(Dim.DYNAMIC if len(set(size)) > 1 else None for size in sizes)

@@ -34,21 +34,21 @@ class TokenArgument:
 
 @dataclasses.dataclass
 class SymIntArgument:
-    """An integer that is left open."""
+    """A dynamic integer."""
 
     name: str
 
 
 @dataclasses.dataclass
 class SymFloatArgument:
-    """A float that is left open."""
+    """A dynamic float."""
 
     name: str
 
 
 @dataclasses.dataclass
 class SymBoolArgument:
-    """A condition that is left open."""
+    """A dynamic condition."""
 
     name: str
 

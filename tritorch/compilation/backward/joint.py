@@ -47,8 +47,8 @@ from tritorch.core.tensor import Tensor
 class Draft(plans.Draft):
     """The forward pass of a segment with gradients."""
 
-    def __init__(self, segment: Segment, known: Known, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, segment: Segment, known: Known, *args: Any) -> None:
+        super().__init__(*args)
         self.segment, self.known = segment, known
         self.saved: set[int] | None = None
         self.planned = False  # whether it has become a program, that saves what it saves

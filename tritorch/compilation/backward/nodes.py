@@ -16,8 +16,8 @@ from tritorch.compilation.backward.subgraph import (
     Arrivals,
     nodes_after,
     nodes_from,
+    roots_by_edge,
     start_at,
-    ways_to,
 )
 from tritorch.compilation.follow.tape import Tape
 from tritorch.compilation.plan import meta_execution
@@ -108,7 +108,11 @@ class CompiledFunctionBackward(Node):
         edges = super().edges_of(nr)
         if self.run is None:
             return edges
-        return [edge for edge, way in zip(edges, chain(*self.run.segment.ways)) if nr in way]
+        return [
+            edge
+            for edge, roots in zip(edges, chain(*self.run.segment.roots_by_edge))
+            if nr in roots
+        ]
 
     def edges_from(self, outputs: Collection[int]) -> tuple[Any, ...]:
         """All edges, with None for those over which nothing can come from these outputs: the last
@@ -118,10 +122,10 @@ class CompiledFunctionBackward(Node):
         if self.run is None:
             return self._node_edges
         edges: list[Any] = []
-        for ways in self.run.segment.ways:
-            found = sum(not way.isdisjoint(outputs) for way in ways)
+        for by_edge in self.run.segment.roots_by_edge:
+            found = sum(not roots.isdisjoint(outputs) for roots in by_edge)
             edges += self._node_edges[len(edges) : len(edges) + found]
-            edges += [None] * (len(ways) - found)
+            edges += [None] * (len(by_edge) - found)
         return tuple(edges)
 
     def _node_free(self) -> None:
@@ -198,23 +202,23 @@ class Graph:
         self.tape, self.drawn, self.versions, self.numbers = tape, drawn, versions, numbers
         self.copied: dict[int, Any] = {}
         self.forward = (0, 0) if tape is None else (len(tape.notes), len(tape.forms))
-        segment.ways = ways_to(leaves, [node for node, _ in roots])
-        self.arrivals = segment.arrivals = [len(ways) for ways in segment.ways]
+        segment.roots_by_edge = roots_by_edge(leaves, [node for node, _ in roots])
+        self.arrivals = segment.arrivals = [len(by_edge) for by_edge in segment.roots_by_edge]
 
     def keeps_intact(self, i: int) -> bool:
         """True if an output's gradients can be followed whatever no node keeps: Note [Intact]."""
         return self.segment.draft is not None
 
-    def run_intact(self, made: dict[int, Tensor]) -> None:
+    def run_intact(self, tensors: dict[int, Tensor]) -> None:
         """Runs the calls again on tensors; their nodes keep the values that the nodes of this run
         keep."""
         segment, first = self.segment, Node()._node_sequence
-        meta_execution.run_again(segment.steps, made, self.numbers)
+        meta_execution.run_again(segment.steps, tensors, self.numbers)
         if segment.draft is None:
             return
         roots = [node for node, _ in self.roots]
         nodes = sorted(nodes_from(roots), key=lambda node: node._node_sequence)
-        others = nodes_after(first, [x._node for x in segment.outputs(made)])
+        others = nodes_after(first, [x._node for x in segment.outputs(tensors)])
         inputs = {id(self.given[slot]._shared) for slot in segment.slots}
         if not intact.put_kept(nodes, others, inputs):
             raise RuntimeError(segment.written)
@@ -287,24 +291,24 @@ class Run:
         """True if an output's gradients can be followed whatever no node keeps: Note [Intact]."""
         return i in self.intact
 
-    def run_intact(self, made: dict[int, Tensor]) -> None:
+    def run_intact(self, tensors: dict[int, Tensor]) -> None:
         """Runs the calls again on tensors, with the values that this run has saved."""
         segment = self.segment
         for slot, array in self.copied.items():
             like = _C.wrap(array)
             if slot in segment.wanting:
-                made[slot]._a, made[slot]._shared = array, like._shared
+                tensors[slot]._a, tensors[slot]._shared = array, like._shared
             else:
-                made[slot] = like
+                tensors[slot] = like
         if not self.further:
-            meta_execution.run_again(segment.steps, made, self.numbers)
+            meta_execution.run_again(segment.steps, tensors, self.numbers)
             return
         assert segment.calls is not None  # it has chosen the saved values
         replay = intact.Replay(segment.calls, self.further)
         for slot in segment.slots:
-            replay.number(made[slot]._array)
+            replay.number(tensors[slot]._array)
         with noting(replay.note):
-            meta_execution.run_again(segment.steps, made, self.numbers)
+            meta_execution.run_again(segment.steps, tensors, self.numbers)
         if replay.other:
             raise RuntimeError(segment.written)
 

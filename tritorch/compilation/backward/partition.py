@@ -118,9 +118,9 @@ class _Flow:
         return levels
 
     def _send(self, levels: list[int], first_unused: list[int]) -> int:
-        """Sends along one shortest way; waiting: for each node, its first edge that is not used
-        up."""
-        way: list[int] = []
+        """Sends along one shortest path; first_unused: for each node, its first edge that is not
+        used up."""
+        path: list[int] = []
         node = 0
         while node != 1:
             edges = self.edges[node]
@@ -130,15 +130,15 @@ class _Flow:
                     break
                 first_unused[node] += 1
             else:
-                if not way:
+                if not path:
                     return 0
-                node = self.ends[way.pop() ^ 1]
+                node = self.ends[path.pop() ^ 1]
                 first_unused[node] += 1
                 continue
-            way.append(edge)
+            path.append(edge)
             node = self.ends[edge]
-        sent = min(self.left[edge] for edge in way)
-        for edge in way:
+        sent = min(self.left[edge] for edge in path)
+        for edge in path:
             self.left[edge] -= sent
             self.left[edge ^ 1] += sent
         return sent

@@ -102,8 +102,8 @@ def chosen(forward: Forward, needed: set[int], pinned: set[int], budget: float) 
     return found
 
 
-def _total(forward: Forward, found: Chosen) -> int:
-    return forward.bytes(found.saved) + sum(_extent(forward.forms[n]) for n in found.copied)
+def _total(forward: Forward, choice: Chosen) -> int:
+    return forward.bytes(choice.saved) + sum(_extent(forward.forms[n]) for n in choice.copied)
 
 
 def _with(forward: Forward, needed: set[int], pinned: set[int], allowed: set[int]) -> Chosen:
@@ -182,7 +182,7 @@ def _extent(form: Form) -> int:
 
 def with_rematerialised(
     late: Sequence[Note], late_args: Sequence[dict[int, Any]], forward: Forward,
-    args: Sequence[dict[int, Any]], found: Chosen, copies: Mapping[int, int],
+    args: Sequence[dict[int, Any]], choice: Chosen, copies: Mapping[int, int],
     new_like: Callable[[int], int],
 ) -> tuple[list[Note], list[dict[int, Any]]]:  # fmt: skip
     """The notes of a backward pass, each rematerialised call before the first that reads it; and
@@ -190,7 +190,7 @@ def with_rematerialised(
 
     copies: of inputs, the values that have their copies; new_like: gives a new value like
     another."""
-    rematerialised = set(found.rematerialised)
+    rematerialised = set(choice.rematerialised)
     notes: list[Note] = []
     dynamic_args: list[dict[int, Any]] = []
     done: set[int] = set()
@@ -201,13 +201,13 @@ def with_rematerialised(
     def make(numbers: Iterable[int]) -> None:
         for number in numbers:
             i = forward.maker.get(number, -1)
-            if number in found.saved or i not in rematerialised or i in done:
+            if number in choice.saved or i not in rematerialised or i in done:
                 continue
             done.add(i)
             note = forward.notes[i]
             make(_read(note))
             results = tuple(
-                new_like(n) if n in found.saved or forward.maker.get(n, i) != i else n
+                new_like(n) if n in choice.saved or forward.maker.get(n, i) != i else n
                 for n in note.results
             )
             inputs, params = tuple(map(move, note.inputs)), tuple(map(move, note.params))

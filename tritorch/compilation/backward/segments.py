@@ -70,7 +70,8 @@ class Segment:
         self.bases: list[int] = []  # slots of views that alone hold a base, which wants them too
         self.wanting: list[int] = []  # slots of inputs that want gradients
         self.arrivals: list[int] = []  # for each of those, how many gradients may come
-        self.ways: list[list[set[int]]] = []  # and, of each of them, the outputs that lead to it
+        # And of each of those edges the outputs that lead to it.
+        self.roots_by_edge: list[list[set[int]]] = []
         self.depends_on: list[set[int]] = []  # for each output, the other outputs below it
         self.within: set[int] = set()  # the outputs that are below other outputs
         self.shares: list[set[int]] = []  # for each output, those that share nodes with it
@@ -192,8 +193,8 @@ class Segment:
         there."""
         self.otherwise |= {*range(len(self.watched))}
         made, edges = dict(run.tensors), iter(zip(node._node_edges, node._node_outputs))
-        for slot, ways in zip(self.wanting, self.ways):
-            found = [next(edges) for _ in ways]
+        for slot, by_edge in zip(self.wanting, self.roots_by_edge):
+            found = [next(edges) for _ in by_edge]
             if found and isinstance(found[0][0], Node):
                 made[slot] = start_at(*found[0], made[slot])
             elif slot in run.copied:
@@ -210,21 +211,21 @@ class Segment:
             each._node_sequence = node._node_sequence + 1 + i
         return roots
 
-    def _run_again(self, run: Any, made: dict[int, Tensor]) -> None:
+    def _run_again(self, run: Any, tensors: dict[int, Tensor]) -> None:
         """Runs the calls of a run again: the same draws, and the results that there are."""
         for slot in self.slots:  # one may want gradients since: `x.add_(w)`, `x.requires_grad_()`
-            if slot not in self.wanting and made[slot]._requires_grad:
-                made[slot] = made[slot].detach()
+            if slot not in self.wanting and tensors[slot]._requires_grad:
+                tensors[slot] = tensors[slot].detach()
         now = states(generator for generator, _ in run.drawn)
         with Scope(set_back(restore, now), sets(restore, run.drawn)):
             with ambient.as_then(self.steps[0].ambient):
                 if self.is_changed(run):
-                    run.run_intact(made)
+                    run.run_intact(tensors)
                 else:
-                    meta_execution.run_again(self.steps, made, run.numbers)
+                    meta_execution.run_again(self.steps, tensors, run.numbers)
             of_inputs = {id(run.given[slot]._shared) for slot in self.slots}
             for slot, array in run.results.items():  # they may be written unseen, by `y.data`
-                own, form = made[slot], form_of(array)
+                own, form = tensors[slot], form_of(array)
                 if id(own._shared) not in of_inputs and not apart(form.shape, form.strides):
                     with unrecorded:
                         _C.wrap(own._array).copy_(_C.wrap(array))

@@ -83,7 +83,7 @@ def shared_nodes(roots: Sequence[Any]) -> list[set[int]]:
     return [{j for j, other in enumerate(freed) if mine & other} for mine in freed]
 
 
-def ways_to(leaves: Sequence[Tensor], roots: Sequence[Any]) -> list[list[set[int]]]:
+def roots_by_edge(leaves: Sequence[Tensor], roots: Sequence[Any]) -> list[list[set[int]]]:
     """For each leaf, and each edge of the graph that leads to it: the roots that lead there."""
     reached = [{id(node) for node in nodes_from([root])} for root in roots]
     found: dict[int, list[set[int]]] = {id(leaf): [] for leaf in leaves}

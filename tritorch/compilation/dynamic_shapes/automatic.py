@@ -241,7 +241,7 @@ def _is_marked(x: Tensor) -> bool:
 
 
 def make_call_dynamic(
-    region: Any, gate: Any, call: Call, given: Sequence[Tensor], result: Any, writes: bool
+    region: Any, gate: Any, call: Call, tensors: Sequence[Tensor], result: Any, writes: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any], Any, Dynamic | None]:
     """The arguments of `region.add` for a call: its arguments, with a `DynamicNumber` for each
     dynamic one; the dynamic layouts; and the `Dynamic` to keep of it."""
@@ -253,7 +253,7 @@ def make_call_dynamic(
         return nothing
     candidates = list(_candidates(region, gate, kwargs))
     numbers = region.numbers
-    if not (numbers or candidates or options.dynamic or any(map(_is_marked, given))):
+    if not (numbers or candidates or options.dynamic or any(map(_is_marked, tensors))):
         region.sibling = None
         return nothing
     path = _path_of(region) if numbers else _NOTHING
@@ -284,14 +284,14 @@ def make_call_dynamic(
         except _Differs:
             continue
         region.sibling = step
-        if not search.symbols and not any(_slot_of(x, region) in path.layouts for x in given):
+        if not search.symbols and not any(_slot_of(x, region) in path.layouts for x in tensors):
             return nothing
-        if writes and _shares_memory(given):  # sizes and addresses decide whether they overlap
-            return _fixed(region, path, given, args, kwargs)
+        if writes and _shares_memory(tensors):  # sizes and addresses decide whether they overlap
+            return _fixed(region, path, tensors, args, kwargs)
         try:
             return _run_symbolically(gate, search, args, kwargs, own, named, result)
         except Exception:  # it cannot run with symbols
-            return _fixed(region, path, given, args, kwargs)
+            return _fixed(region, path, tensors, args, kwargs)
     return nothing
 
 
@@ -324,37 +324,38 @@ def _run_symbolically(
     return kept.args, kept.kwargs, told, kept
 
 
-def _compare(made: Any, result: Any, seen: set[int], found: list[Any]) -> None:
+def _compare(meta_result: Any, result: Any, seen: set[int], layouts: list[Any]) -> None:
     """Takes the layouts of tensors that a call made, if they are those of this run."""
     if isinstance(result, Tensor):
         if id(result) in seen:
             return
         seen.add(id(result))
-        layout = tuple(made._array.shape), tuple(made._array.strides)
+        layout = tuple(meta_result._array.shape), tuple(meta_result._array.strides)
         actual = tuple(result._array.shape), arrays.strides_of(result._array)
-        if symbolic.hinted(layout) != actual or made.dtype is not result.dtype:
+        if symbolic.hinted(layout) != actual or meta_result.dtype is not result.dtype:
             raise Unfit(f"sizes {layout} are {actual}")
-        found.append(layout)
+        layouts.append(layout)
     elif isinstance(result, (tuple, list)):
-        if len(made) != len(result):
+        if len(meta_result) != len(result):
             raise Unfit("another number of results")
-        for each, item in zip(made, result):
-            _compare(each, item, seen, found)
+        for each, item in zip(meta_result, result):
+            _compare(each, item, seen, layouts)
 
 
-def _shares_memory(given: Sequence[Tensor]) -> bool:
+def _shares_memory(tensors: Sequence[Tensor]) -> bool:
     """True if two tensors are views of one memory."""
-    different = {id(x): id(x._shared) for x in given}
+    different = {id(x): id(x._shared) for x in tensors}
     return len(set(different.values())) < len(different)
 
 
 def _fixed(
-    region: Any, path: Path, given: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+    region: Any, path: Path, tensors: Sequence[Tensor], args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:  # fmt: skip
     """A step for the sizes of this run alone."""
     indices = symbolic.indices_of(path.symbols)
     needed: dict[str, Any] = {}
-    for x in given:
+    for x in tensors:
         slot = _slot_of(x, region)
         layout = None if slot is None else path.layouts.get(slot)
         for n in (*layout[0], *layout[1]) if layout is not None else ():

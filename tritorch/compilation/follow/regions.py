@@ -112,7 +112,7 @@ class Follower:
         self.trace_tree = _C.new_trace_tree()
         self.call = _C.Entry(self.function, self, self.trace_tree, _at_the_end)
         self.segments: list[Segment] = []
-        self.ways = 0  # how many runs were new traces
+        self.n_traces = 0  # in the trace tree
         self.known = Known()  # the dynamic numbers
         self.boundaries: set[Any] = set()  # the steps after which a program flushes
         self.compiled: dict[tuple[Any, Any], Any] = {}  # a backend's plans, by first and last step
@@ -258,15 +258,15 @@ def spec_of(tensor: Tensor) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _tensors(value: Any, found: list[Tensor]) -> list[Tensor]:
+def _tensors(value: Any, tensors: list[Tensor]) -> list[Tensor]:
     if type(value) is Tensor or isinstance(value, Tensor):
-        found.append(value)
+        tensors.append(value)
     elif isinstance(value, (tuple, list)):
         for item in value:
-            _tensors(item, found)
+            _tensors(item, tensors)
     elif isinstance(value, slice):
-        _tensors((value.start, value.stop, value.step), found)
-    return found
+        _tensors((value.start, value.stop, value.step), tensors)
+    return tensors
 
 
 def _is_plain(tensor: Tensor) -> bool:
@@ -369,24 +369,24 @@ _INCOMPARABLE = Reason("an argument is compared with no other")
 
 
 def _why_not(
-    given: list[Tensor], before: list[Any], steps: list[Any], result: Any
+    arguments: list[Tensor], before: list[Any], steps: list[Any], result: Any
 ) -> Reason | None:
     """The reason why a call cannot be deferred; None: it can."""
-    for tensor, (spec, array, _) in zip(given, before):
+    for tensor, (spec, array, _) in zip(arguments, before):
         try:
             same = spec_of(tensor) == spec and tensor._array is array
         except RuntimeError:  # a view that may not be used after a write to its base
             same = False
         if not same:
             return Reason("it changes what is known of an argument")
-    if not _may_be_deferred(result, given):
+    if not _may_be_deferred(result, arguments):
         return Reason("its result is no tensor")
     made = _tensors(result, [])
-    if given and not made:  # as retain_grad, which changes what no description has
-        writes = any(x._shared.version != version for x, (_, _, version) in zip(given, before))
+    if arguments and not made:  # as retain_grad, which changes what no description has
+        writes = any(x._shared.version != version for x, (_, _, version) in zip(arguments, before))
         if not writes and not any(form == NoteForm.CHECK for form, *_ in steps):
             return Reason("it gives nothing, writes nothing and checks nothing")
-    if given and not steps and not _shares_memory(given, made):
+    if arguments and not steps and not _shares_memory(arguments, made):
         return Reason("it computes without an operator")
     for form, op, tensors, params, _ in steps:
         if form == NoteForm.CHECK:
@@ -400,11 +400,11 @@ def _why_not(
     return None
 
 
-def _may_be_deferred(result: Any, given: list[Tensor]) -> bool:
+def _may_be_deferred(result: Any, arguments: list[Tensor]) -> bool:
     """True if a result is of new plain tensors and of arguments, parameters too."""
     if type(result) in (tuple, list) or hasattr(result, "_make"):
-        return all(_may_be_deferred(item, given) for item in result)
-    if result is None or any(result is x for x in given):
+        return all(_may_be_deferred(item, arguments) for item in result)
+    if result is None or any(result is x for x in arguments):
         return True
     return type(result) is Tensor and _is_plain(result)
 

@@ -25,9 +25,9 @@ class Value(NamedTuple):
     number: int
 
 
-def renumbered(given: tuple[Any, ...], names: Mapping[int, int]) -> tuple[Any, ...]:
+def renumbered(args: tuple[Any, ...], names: Mapping[int, int]) -> tuple[Any, ...]:
     """Arguments whose values have the numbers that names gives for them; others stay."""
-    return tuple(Value(names.get(x.number, x.number)) if type(x) is Value else x for x in given)
+    return tuple(Value(names.get(x.number, x.number)) if type(x) is Value else x for x in args)
 
 
 class Form(NamedTuple):
@@ -224,5 +224,5 @@ class Tape:
         ]
 
 
-def _without_values(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(None if type(x) is Value else x for x in given)
+def _without_values(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(None if type(x) is Value else x for x in args)

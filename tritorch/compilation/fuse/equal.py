@@ -65,13 +65,13 @@ class Block:
         calls = [self._as_own(each, new) for each in found.calls]
         return calls, {new[number] for number in found.lone}
 
-    def _as_own(self, found: Found, new: dict[int, int]) -> Lowered:
-        if found.own is not None:
-            return self.calls[found.own]
-        call = found.call.renumbered(new)
-        if found.computed_by is None:
+    def _as_own(self, replacement: Found, new: dict[int, int]) -> Lowered:
+        if replacement.own is not None:
+            return self.calls[replacement.own]
+        call = replacement.call.renumbered(new)
+        if replacement.computed_by is None:
             return call
-        return call._replace(function=self.calls[found.computed_by].function)
+        return call._replace(function=self.calls[replacement.computed_by].function)
 
     def keep(self, calls: Sequence[Lowered], lone: Collection[int]) -> None:
         """Takes down the kernels that were found."""
@@ -95,10 +95,10 @@ class Block:
             return Found(call, None, computed_by)
         return Found(call, own if mine == call else None, own)
 
-    def _remember(self, found: Known) -> None:
+    def _remember(self, known: Known) -> None:
         if len(_known) >= MOST:
             _known.clear()
-        _known[self.key] = found
+        _known[self.key] = known
 
     def _row(self, call: Lowered) -> Any:
         note = call.note

@@ -92,9 +92,9 @@ def _fused(
     return found, lone
 
 
-def _say(found: Sequence[Lowered], calls: Sequence[Lowered]) -> None:
+def _say(kernels: Sequence[Lowered], calls: Sequence[Lowered]) -> None:
     """Tells for which lines of the program kernels were written."""
-    for call in found:
+    for call in kernels:
         if isinstance(kernel := call.function, Launched) and kernel.origin:
             lines = [
                 calls[i].note.source_line if i < len(calls) else None for _, i in kernel.origin
@@ -236,5 +236,5 @@ def _note_of(item: Any) -> Note:
     return item if type(item) is Note else item.note
 
 
-def _reads(given: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(x.number for x in given if type(x) is Value)
+def _reads(args: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(x.number for x in args if type(x) is Value)

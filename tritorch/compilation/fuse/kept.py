@@ -2,7 +2,7 @@
 
 # Note [Kept]
 Where compiled kernels are kept (Note [The kernel cache]), a file of JSON next to them says of a
-block which calls are made as they are, and of each written kernel by which fields it is made again
+block which calls are made as they are, and from which fields each written kernel is rebuilt
 (`Launched.plain`).  Its name has all that this depends on: the calls, with constants to the bit and
 the forms of all arrays; options; the devices' targets; the text of the package's files.  The user's
 lines are no part of it.  So only an equal block finds it, on an equal device, of these very
@@ -126,15 +126,15 @@ class File:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def write(self, found: Known, calls: Sequence[Lowered]) -> None:
-        """Keeps it, if another process can make it again."""
-        new = {number: i for i, number in enumerate(found.numbers)}
-        new |= {found.first + i: len(new) + i for i in range(len(found.added))}
+    def write(self, known: Known, calls: Sequence[Lowered]) -> None:
+        """Keeps it, if another process can rebuild it."""
+        new = {number: i for i, number in enumerate(known.numbers)}
+        new |= {known.first + i: len(new) + i for i in range(len(known.added))}
         try:
             data = {
-                "added": [form_out(form) for form in found.added],
-                "lone": [new[number] for number in sorted(found.lone)],
-                "calls": [] if found.lone else [_row(each, calls, new) for each in found.calls],
+                "added": [form_out(form) for form in known.added],
+                "lone": [new[number] for number in sorted(known.lone)],
+                "calls": [] if known.lone else [_row(each, calls, new) for each in known.calls],
             }
         except _FAILURES:
             return
@@ -158,11 +158,11 @@ class File:
 # ---- rows of files -------------------------------------------------------------------------------
 
 
-def _row(found: Found, calls: Sequence[Lowered], new: Mapping[int, int]) -> list[Any]:
+def _row(replacement: Found, calls: Sequence[Lowered], new: Mapping[int, int]) -> list[Any]:
     """A call: one of the block's own, one of those on other values, a kernel, or a record's."""
-    if found.own is not None:
-        return ["own", found.own]
-    call, function = found.call.renumbered(new), found.call.function
+    if replacement.own is not None:
+        return ["own", replacement.own]
+    call, function = replacement.call.renumbered(new), replacement.call.function
     results = list(call.results)
     if isinstance(function, Launched):
         given = dict(zip(function.plain, function.state()))
@@ -170,11 +170,11 @@ def _row(found: Found, calls: Sequence[Lowered], new: Mapping[int, int]) -> list
         product = getattr(function, "call", None)
         ended = product and next(i for i, x in enumerate(calls) if x.note is product.note)
         return ["kernel", type(function).__name__, ended, encoded(tuple(given.values()))]
-    by = found.computed_by
-    if by is not None and calls[by].note is found.call.note:
+    by = replacement.computed_by
+    if by is not None and calls[by].note is replacement.call.note:
         return ["on", by, encoded(call.args), results]
-    if not found.call.note.op.is_view or found.call.args != (
-        *found.call.note.inputs, *found.call.note.params
+    if not replacement.call.note.op.is_view or replacement.call.args != (
+        *replacement.call.note.inputs, *replacement.call.note.params
     ):  # fmt: skip
         raise PackageError("its function is not that of a record")
     return ["note", note_out(call.note)]

@@ -32,9 +32,9 @@ def is_long(group: Group) -> bool:
     return any(d.kind == Kind.MAP and d.params[0] in LONG for d in group.definitions)
 
 
-def argument(given: Any, as_bits: bool) -> int:
+def argument(number: Any, as_bits: bool) -> int:
     """A number as kernels get it: a float's bits or an integer."""
-    return float_bits(float(given)) if as_bits else signed(given)
+    return float_bits(float(number)) if as_bits else signed(number)
 
 
 def tile(group: Group) -> dict[str, int]:
@@ -67,7 +67,7 @@ class FusedOp:
 class Launched:
     """A kernel that was written, as a function of arrays and numbers.
 
-    Its arguments are plain data, by which it can be made again: Note [Kept]."""
+    Its fields are plain data, from which it can be rebuilt: Note [Kept]."""
 
     plain: ClassVar[tuple[str, ...]] = ()  # the fields that say all
     name: str

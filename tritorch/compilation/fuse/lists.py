@@ -171,14 +171,14 @@ class _Row(NamedTuple):
     given: int  # of those, and of arrays that it writes
     made: tuple[Layout | None, ...]  # of each result: how it lies; None of one that it writes
 
-    def of(self, given: Sequence[Any]) -> list[Any]:
+    def of(self, arrays: Sequence[Any]) -> list[Any]:
         """The row, of arrays that are read and then those that are written."""
-        written = iter(given[self.read :])
-        device = given[0].device_index
+        written = iter(arrays[self.read :])
+        device = arrays[0].device_index
         made = [
             next(written) if each is None else _C.empty_strided(*each, device) for each in self.made
         ]
-        return [*made, *given[: self.read]]
+        return [*made, *arrays[: self.read]]
 
 
 def _row(group: Group, outputs: Sequence[int], arrays: Sequence[int]) -> _Row:

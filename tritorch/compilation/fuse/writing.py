@@ -89,7 +89,7 @@ class Source(Elements):
         name = self.named()
         # `ROW` and `COL` are put in their order by the launcher.
         parameters = "acc, ROW, COL, ROW_mask, COL_mask, extra" if pointers else "acc"
-        source = _ENDING.format(
+        source = _FUNCTION.format(
             imports=self.imports(), name=name, parameters=parameters, lines=lines
         )
         return Written(
@@ -106,7 +106,7 @@ class Source(Elements):
         self.add(f"return tl.where(row_mask & col_mask, {made}, {number_text(0, kind)})")
         head = [f"{name} = given[{i}]" for i, name in enumerate(self.arrays.values())]
         name = self.named("first")
-        source = _ENDING.format(
+        source = _FUNCTION.format(
             imports=self.imports(), name=name, parameters="ROW, COL, ROW_mask, COL_mask, given",
             lines="\n".join(f"    {line}" for line in (*head, *self.lines)),
         )  # fmt: skip
@@ -231,7 +231,7 @@ class Source(Elements):
         )  # fmt: skip
 
 
-_ENDING = """import triton
+_FUNCTION = """import triton
 import triton.language as tl
 
 {imports}

@@ -130,31 +130,35 @@ def _found(where: str) -> Any:
     return found if is_program else found()
 
 
-def programs_of(given: Any, name: str = "model") -> dict[str, list[Any]]:
+def programs_of(source: Any, name: str = "model") -> dict[str, list[Any]]:
     """The exported programs of each model.
 
-    given: an exported program; a module, its arguments, and maybe keyword arguments and
+    source: an exported program; a module, its arguments, and maybe keyword arguments and
     dynamic_shapes, in a tuple; a list of those, for several sizes; a dict of those, by names."""
     from tritorch.nn.modules.module import Module
 
-    if isinstance(given, dict):
-        return {str(key): programs_of(item)["model"] for key, item in given.items()}
-    if isinstance(given, list):
-        return {name: [_exported(item) for item in given]}
-    if not isinstance(given, tuple) and not hasattr(given, "graph_signature"):
-        kind = "a module alone" if isinstance(given, Module) else f"a {type(given).__name__}"
+    if isinstance(source, dict):
+        return {str(key): programs_of(item)["model"] for key, item in source.items()}
+    if isinstance(source, list):
+        return {name: [_exported(item) for item in source]}
+    if not isinstance(source, tuple) and not hasattr(source, "graph_signature"):
+        kind = "a module alone" if isinstance(source, Module) else f"a {type(source).__name__}"
         raise PackageError(f"{kind} is no program: (module, arguments) or an exported program is")
-    return {name: [_exported(given)]}
+    return {name: [_exported(source)]}
 
 
-def _exported(given: Any) -> Any:
+def _exported(source: Any) -> Any:
     from tritorch.export import export
 
-    if hasattr(given, "graph_signature"):
-        return given
-    if not isinstance(given, tuple) or not 2 <= len(given) <= 4 or not isinstance(given[1], tuple):
+    if hasattr(source, "graph_signature"):
+        return source
+    if (
+        not isinstance(source, tuple)
+        or not 2 <= len(source) <= 4
+        or not isinstance(source[1], tuple)
+    ):
         raise PackageError("a program is (module, arguments, keyword arguments, dynamic_shapes)")
-    module, args, *rest = given
+    module, args, *rest = source
     kwargs, shapes = (*rest, None, None)[:2]
     return export(module, args, kwargs, dynamic_shapes=shapes)
 
@@ -242,11 +246,12 @@ def _holds(plan: Any, numbers: tuple[int, ...]) -> bool:
 def _arguments(plan: Any, device: Any, numbers: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
     """Arguments and weights as a plan takes them, with nothing in them."""
     from tritorch.compilation.dynamic_shapes.symbols import computed
+    from tritorch.compilation.package.plan import GivenKind
     from tritorch.ops.shape.factory import empty_strided
 
     leaves: list[Any] = []
     for given in plan.given:
-        if given.what != "tensor":
+        if given.kind != GivenKind.TENSOR:
             leaves.append(computed(given.value, numbers))
             continue
         where = device if given.device == "own" else "cpu"

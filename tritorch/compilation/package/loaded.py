@@ -11,7 +11,7 @@ from tritorch.compilation.dynamic_shapes.symbols import computed
 from tritorch.compilation.package import kernels
 from tritorch.compilation.package.archive import Archive
 from tritorch.compilation.package.checking import require_consistent
-from tritorch.compilation.package.plan import Given, Plan
+from tritorch.compilation.package.plan import Given, GivenKind, Plan, ResultKind
 from tritorch.compilation.package.running import Program
 from tritorch.compilation.package.structure import read_structure
 from tritorch.compilation.plan.coding import PackageError
@@ -87,7 +87,7 @@ class Runner:
         for (_, number), x in zip(plan.state, state, strict=True):
             tensors.setdefault(number, x)
         for given, x in zip(plan.given, leaves):
-            if given.what != "tensor":
+            if given.kind != GivenKind.TENSOR:
                 continue
             strides = computed(given.strides, numbers)
             if tuple(strides) != strides_of(x._array):
@@ -109,9 +109,9 @@ class Runner:
     def _results(self, values: Any, tensors: dict[int, Tensor], numbers: Any) -> list[Any]:
         found: list[Any] = []
         for each in self.plan.results:
-            if each.what == "same":
+            if each.kind == ResultKind.SAME:
                 found.append(tensors[each.value])
-            elif each.what == "value":
+            elif each.kind == ResultKind.VALUE:
                 known = tensors.get(each.value)
                 if known is None:
                     array = values[each.value]
@@ -129,11 +129,11 @@ def _where(given: Given, dim: int) -> str:
 
 
 def _require_kind(given: Given, x: Any, device: Any) -> None:
-    if given.what == "constant":
+    if given.kind == GivenKind.CONSTANT:
         if type(x) is not type(given.value) or x != given.value:
             raise Misfit(f"{given.name} is {x!r}: the package is for {given.value!r}")
         return
-    if given.what == "number":
+    if given.kind == GivenKind.NUMBER:
         if type(x) is not int:
             raise Misfit(f"{given.name} is a {type(x).__name__}: the package is for integers")
         return
@@ -149,10 +149,10 @@ def _require_kind(given: Given, x: Any, device: Any) -> None:
 
 
 def _require_sizes(given: Given, x: Any, numbers: tuple[int, ...], plan: Plan) -> None:
-    if given.what == "number":
+    if given.kind == GivenKind.NUMBER:
         if x != computed(given.value, numbers):
             raise Misfit(f"{given.name} is {x}: the package is for {given.value}")
-    elif given.what == "tensor":
+    elif given.kind == GivenKind.TENSOR:
         wanted = computed(given.shape, numbers)
         for dim, (size, own) in enumerate(zip(x.shape, wanted)):
             if size != own:

@@ -17,7 +17,7 @@ from tritorch.compilation.dynamic_shapes.symbols import (
 from tritorch.compilation.follow.calls import filing
 from tritorch.compilation.follow.tape import Tape, Unfit
 from tritorch.compilation.package.checking import require_consistent
-from tritorch.compilation.package.plan import Free, Given, Plan, Result
+from tritorch.compilation.package.plan import Free, Given, GivenKind, Plan, Result, ResultKind
 from tritorch.compilation.package.running import lowered
 from tritorch.compilation.package.structure import written_structure
 from tritorch.compilation.passes.functionalize import functionalized
@@ -229,18 +229,18 @@ class Arguments:
             strides = dynamic_strides(shape, tuple(leaf.shape), strides_of(leaf._array), {})
             where = "own" if leaf.device.type == self.device else "cpu"
             self.given.append(
-                Given(str(node.target), "tensor", -1, shape, strides, leaf.dtype, where)
+                Given(str(node.target), GivenKind.TENSOR, -1, shape, strides, leaf.dtype, where)
             )
         elif isinstance(value, SymInt):
-            self.given.append(Given(str(node.target), "number", self.sizes.of(value)))
+            self.given.append(Given(str(node.target), GivenKind.NUMBER, self.sizes.of(value)))
         else:
-            self.given.append(Given(str(node.target), "constant", leaf))
+            self.given.append(Given(str(node.target), GivenKind.CONSTANT, leaf))
 
     def _meta(self, position: int, x: Any) -> Any:
         if position not in self._positions:
             return meta_copy(x, None, False)
         given = self.given[self._positions.index(position)]
-        if given.what == "tensor":
+        if given.kind == GivenKind.TENSOR:
             return meta_copy(x, (given.shape, given.strides), False)
         return given.value
 
@@ -355,7 +355,11 @@ def _numbered(arguments: Arguments, numbers: list[int], indices: Any) -> list[Gi
     found = []
     for position, each in zip(arguments._positions, arguments.given, strict=True):
         shape, strides = make_dynamic((each.shape, each.strides), indices)
-        value = numbers[position] if each.what == "tensor" else make_dynamic(each.value, indices)
+        value = (
+            numbers[position]
+            if each.kind == GivenKind.TENSOR
+            else make_dynamic(each.value, indices)
+        )
         found.append(each._replace(value=value, shape=shape, strides=strides))
     return found
 
@@ -374,17 +378,20 @@ def _results(
         if not isinstance(value, Tensor):
             dynamic_number = make_dynamic(meta, indices) if isinstance(meta, SymInt) else value
             found.append(
-                Result("number" if isinstance(meta, SymInt) else "constant", dynamic_number)
+                Result(
+                    ResultKind.NUMBER if isinstance(meta, SymInt) else ResultKind.CONSTANT,
+                    dynamic_number,
+                )
             )
             continue
         known = tape.known(value._array)
         if known is None:
             raise Unfit("a result was given by no record")
         if known in numbers:
-            found.append(Result("same", known))
+            found.append(Result(ResultKind.SAME, known))
             continue
         like = first.setdefault(memory[known], known)
-        found.append(Result("value", known, None if like == known else like))
+        found.append(Result(ResultKind.VALUE, known, None if like == known else like))
     return found
 
 

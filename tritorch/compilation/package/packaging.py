@@ -23,10 +23,10 @@ def device_of(program: Any) -> str:
     return "cuda" if "cuda" in kinds else "cpu"
 
 
-def merged(made: Iterable[tuple[Any, Any]]) -> dict[str, Tensor]:
+def merged(plans: Iterable[tuple[Any, Any]]) -> dict[str, Tensor]:
     """The weights of plans, as JSON, and their programs: those of one model have the same."""
     found: dict[str, Tensor] = {}
-    for plan, program in made:
+    for plan, program in plans:
         for name, _ in plan["state"]:
             x = program.state_dict.get(name)
             x = program.constants[name] if x is None else x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,11 +24,28 @@ from tritorch.compilation.plan.coding import (
 )
 
 
+class GivenKind(enum.StrEnum):
+    """The kinds of arguments; packages keep the values."""
+
+    TENSOR = "tensor"
+    NUMBER = "number"  # a dynamic integer
+    CONSTANT = "constant"
+
+
+class ResultKind(enum.StrEnum):
+    """The kinds of results; packages keep the values."""
+
+    VALUE = "value"
+    SAME = "same"  # a tensor that was given
+    NUMBER = "number"
+    CONSTANT = "constant"
+
+
 class Given(NamedTuple):
     """An argument, by its position among the leaves of all."""
 
     name: str
-    what: str  # "tensor", "number" (a dynamic integer), "constant"
+    kind: GivenKind
     value: Any  # of a tensor: the number of its value; the integer or the constant
     shape: tuple[Any, ...] = ()  # with dynamic numbers
     strides: tuple[Any, ...] = ()
@@ -48,10 +66,9 @@ class Free(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A leaf of what is given back.  what: "value"; "same", of a tensor that was given; "number",
-    "constant".  like: a value whose memory it shows, given or given back before."""
+    """A leaf of the results. like: a value whose memory it shows, given or given back before."""
 
-    what: str
+    kind: ResultKind
     value: Any
     like: int | None = None
 
@@ -81,13 +98,13 @@ class Plan:
     @property
     def inputs(self) -> list[int]:
         """The values that there are before the first call."""
-        tensors = [each.value for each in self.given if each.what == "tensor"]
+        tensors = [each.value for each in self.given if each.kind == GivenKind.TENSOR]
         return list(dict.fromkeys([*tensors, *(number for _, number in self.state)]))
 
     @property
     def kept(self) -> set[int]:
         """The values that are needed at the end."""
-        return {each.value for each in self.results if each.what == "value"}
+        return {each.value for each in self.results if each.kind == ResultKind.VALUE}
 
     def to_json(self) -> dict[str, Any]:
         """As JSON writes it."""
@@ -161,18 +178,19 @@ def _dynamic(x: Any) -> Any:
 
 
 def _given(row: Any, read: Reader) -> Given:
-    name, what, value, shape, strides, dtype, device = row
-    if what not in ("tensor", "number", "constant") or device not in ("own", "cpu"):
-        raise PackageError(f"there is no argument {str(what)[:40]!r}")
-    if what != "tensor":
-        return Given(str(name), what, read(value))
+    name, text, value, shape, strides, dtype, device = row
+    if text not in [*GivenKind] or device not in ("own", "cpu"):
+        raise PackageError(f"there is no argument {str(text)[:40]!r}")
+    kind = GivenKind(text)
+    if kind != GivenKind.TENSOR:
+        return Given(str(name), kind, read(value))
     found = read(shape), read(strides)
     if not len(found[0]) == len(found[1]) <= 64:
         raise PackageError("an argument has not as many strides as sizes")
     for n in (*found[0], *found[1]):
         if type(n) not in (int, DynamicNumber):
             raise PackageError("an argument's size is none")
-    return Given(str(name), what, read.value(value), *found, dtype_of(dtype), device)
+    return Given(str(name), kind, read.value(value), *found, dtype_of(dtype), device)
 
 
 def _free(row: Any) -> Free:
@@ -195,11 +213,13 @@ def _layout(x: Any) -> Any:
 
 
 def _result(row: Any, read: Reader) -> Result:
-    what, value, like = row
-    if what not in ("value", "same", "number", "constant"):
-        raise PackageError(f"there is no result {str(what)[:40]!r}")
-    known = read.value(value) if what in ("value", "same") else read(value)
-    return Result(what, known, None if like is None else read.value(like))
+    text, value, like = row
+    if text not in [*ResultKind]:
+        raise PackageError(f"there is no result {str(text)[:40]!r}")
+    kind = ResultKind(text)
+    is_tensor = kind in (ResultKind.VALUE, ResultKind.SAME)
+    known = read.value(value) if is_tensor else read(value)
+    return Result(kind, known, None if like is None else read.value(like))
 
 
 def _require_order(plan: Plan) -> None:
@@ -222,7 +242,7 @@ def _require_order(plan: Plan) -> None:
             raise PackageError(f"{note.op.name} gives nothing")
         known.update(n for n in note.results if n >= 0)
     wanted = [*plan.kept, *(n for n, _ in plan.written), *plan.layouts, *plan.alone]
-    wanted += [each.value for each in plan.results if each.what == "same"]
+    wanted += [each.value for each in plan.results if each.kind == ResultKind.SAME]
     if not known.issuperset(wanted) or not _sources_fit(plan):
         raise PackageError("the plan asks for what is not computed")
 
@@ -232,10 +252,12 @@ def _sources_fit(plan: Plan) -> bool:
         if each.argument >= len(plan.given):
             return False
         given = plan.given[each.argument]
-        if given.what != ("number" if each.dim < 0 else "tensor") or each.dim >= len(given.shape):
+        if given.kind != (
+            GivenKind.NUMBER if each.dim < 0 else GivenKind.TENSOR
+        ) or each.dim >= len(given.shape):
             return False
     for given in plan.given:
-        form = plan.forms[given.value] if given.what == "tensor" else None
+        form = plan.forms[given.value] if given.kind == GivenKind.TENSOR else None
         if form is not None and (form.kind is int or len(form.shape) != len(given.shape)):
             return False
     return all(plan.forms[number].kind is not int for _, number in plan.state)

@@ -13,12 +13,12 @@ from tritorch.compilation.plan.lowering import Lowered
 
 
 def eliminate_common_calls(
-    calls: Sequence[Lowered], given: Iterable[int], kept: set[int]
+    calls: Sequence[Lowered], inputs: Iterable[int], kept: set[int]
 ) -> list[Lowered]:
     """The calls without those that are equal to an earlier one.
 
-    given: values from outside, which alone may be written: what others share is not."""
-    outside = set(given)
+    inputs: values from outside, which alone may be written: what others share is not."""
+    outside = set(inputs)
     if any(_written(call) - outside for call in calls):
         return list(calls)
     same: dict[int, int] = {}

@@ -19,12 +19,12 @@ from tritorch.ops.record.pointwise import Pointwise
 
 
 def functionalized(
-    notes: Sequence[Note], forms: list[Form], given: Iterable[int], memory: Mapping[int, int]
+    notes: Sequence[Note], forms: list[Form], inputs: Iterable[int], memory: Mapping[int, int]
 ) -> tuple[list[Note], dict[int, int]]:
     """The notes, plain ones in place of those in place that may be; and of new names the old ones,
     whose forms are at the end.
 
-    given: values that were there before; memory: of each value, the memory it lies in."""
+    inputs: values that were there before; memory: of each value, the memory it lies in."""
     first: dict[int, int] = {}  # the notes that make values
     for i, note in enumerate(notes):
         for number in note.results:
@@ -32,7 +32,7 @@ def functionalized(
     sharing: dict[int, list[int]] = {}
     for number, area in memory.items():
         sharing.setdefault(area, []).append(number)
-    fixed = set(given)
+    fixed = set(inputs)
     made = {n for note in notes if _makes(note) for n in note.results}
     names: dict[int, int] = {}  # as later notes know a value
     old: dict[int, int] = {}

@@ -124,13 +124,13 @@ def divided(
 
 
 def _part(
-    name: str, trace: Trace, steps: Sequence[Step], given: Sequence[int], result: int,
-    numbers: Sequence[int], made: int,
+    name: str, trace: Trace, steps: Sequence[Step], trace_values: Sequence[int], result: int,
+    numbers: Sequence[int], result_number: int,
 ) -> Note:  # fmt: skip
-    """A call of some of the steps; given: values of the trace, the last one of which may be
+    """A call of some of the steps; trace_values: values of the trace, the last one of which may be
     computed."""
     own = Trace()
-    values = {value: own.new(trace.kinds[value]) for value in given}
+    values = {value: own.new(trace.kinds[value]) for value in trace_values}
 
     def moved(step: Step) -> Step:
         for each in step.what if step.kind == "guard" else ():
@@ -144,8 +144,10 @@ def _part(
 
     own.steps = [moved(step) for step in steps]
     last = len(numbers) - 1
-    inputs = tuple(Value(numbers[min(value, last)]) for value in given)
-    return Note(NoteForm.STEPS, PartOp(name, own, values[result]), inputs, (), (made,), False)
+    inputs = tuple(Value(numbers[min(value, last)]) for value in trace_values)
+    return Note(
+        NoteForm.STEPS, PartOp(name, own, values[result]), inputs, (), (result_number,), False
+    )
 
 
 def position_of(notes: list[Note], part: Note) -> int:

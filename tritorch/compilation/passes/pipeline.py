@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Context:
     """The program that passes are run on. forms: arrays with dynamic sizes are of an unknown kind
-    there; given: values from outside; kept: those needed at the end; alone: values from outside
+    there; inputs: values from outside; kept: those needed at the end; alone: values from outside
     whose memory no other value shows."""
 
     forms: Sequence[Form]
-    given: Iterable[int]
+    inputs: Iterable[int]
     kept: set[int]
     alone: Collection[int]
     making: Making
@@ -44,7 +44,7 @@ def _write_kernels(calls: Sequence[Lowered], context: Context) -> Sequence[Lower
 
 # In their order, by the names by which they are switched off.
 PASSES: dict[str, Callable[[Sequence[Lowered], Context], Sequence[Lowered]]] = {
-    "cse": lambda calls, context: eliminate_common_calls(calls, context.given, context.kept),
+    "cse": lambda calls, context: eliminate_common_calls(calls, context.inputs, context.kept),
     "concat": lambda calls, context: concat_gradients(calls, context.forms, context.kept),
     "norms": lambda calls, context: fuse_norms(calls, context.forms, context.kept),
     "fused_loops": lambda calls, context: fuse_loops(calls, context.forms, context.kept),
@@ -54,11 +54,11 @@ PASSES: dict[str, Callable[[Sequence[Lowered], Context], Sequence[Lowered]]] = {
 
 
 def run_passes(
-    calls: Sequence[Lowered], forms: Sequence[Form], given: Iterable[int], kept: set[int],
+    calls: Sequence[Lowered], forms: Sequence[Form], inputs: Iterable[int], kept: set[int],
     making: Making, alone: Collection[int] = (),
 ) -> list[Lowered]:  # fmt: skip
     """The calls of a program, optimised by the passes that are not switched off."""
-    context = Context(forms, given, kept, alone, making)
+    context = Context(forms, inputs, kept, alone, making)
     for name, run in PASSES.items():
         if name not in making.without:
             calls = run(calls, context)

@@ -7,6 +7,7 @@ it is.
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Callable
 from types import FunctionType
@@ -58,6 +59,8 @@ def encoded(x: Any) -> Any:
     """The data as JSON can write it."""
     if x is None or type(x) in (bool, int, str):
         return x
+    if isinstance(x, enum.StrEnum):
+        return x.value
     if type(x) is float:
         return x if math.isfinite(x) else {"float": str(x)}
     if type(x) is Value:
@@ -258,7 +261,7 @@ def note_out(note: Note) -> list[Any]:
     if name is None:
         what = getattr(note.op, "name", note.form)
         raise PackageError(f"{what} is no record of tritorch's own, which a package could name")
-    row = note.form.value, name, note.inputs, note.params
+    row = note.form, name, note.inputs, note.params
     try:
         return [encoded(x) for x in row] + [list(note.results), note.several]
     except PackageError as error:

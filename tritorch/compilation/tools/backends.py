@@ -51,18 +51,18 @@ class Adapter:
             return lambda given: as_list(run(list(given)))
         return lambda given: as_list(run(*given))
 
-    def _compiled(self, made: Any, examples: list[Tensor]) -> Callable[..., Any]:
+    def _compiled(self, module: Any, examples: list[Tensor]) -> Callable[..., Any]:
         from tritorch.compat.torch_private._dynamo import config, exc
 
         try:
             with timed("OutputGraph.call_user_compiler"):
-                run = self.backend(made, examples, **self.kwargs)
+                run = self.backend(module, examples, **self.kwargs)
         except exc.SkipFrame:
-            return made.forward
+            return module.forward
         except Exception as error:
             if config.suppress_errors:
                 log.warning("%s failed, its graph runs as it is", self.__name__, exc_info=True)
-                return made.forward
+                return module.forward
             raise exc.BackendCompilerFailed(self.backend, error).with_traceback(None) from error
         if not callable(run):
             raise TypeError(f"compiler_fn did not return callable: {type(run)}")

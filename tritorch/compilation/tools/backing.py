@@ -40,14 +40,14 @@ def may_record(region: Any, gate: Any, line: SourceLine | None) -> bool:
     if _recording.run == run:
         return True
     with filing:
-        why = "" if follower.ways == 0 else _why(region, gate)
-    if not stances.may_record(follower, follower.ways, why):
+        why = "" if follower.n_traces == 0 else _why(region, gate)
+    if not stances.may_record(follower, follower.n_traces, why):
         return False
-    if follower.ways:
+    if follower.n_traces:
         for listener in listeners:
             listener.recompiled(follower, why, line)
     _recording.run, _recording.inputs = run, None
-    follower.ways += 1
+    follower.n_traces += 1
     return True
 
 

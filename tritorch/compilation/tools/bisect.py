@@ -176,8 +176,8 @@ def _results(segment: Segment, values: Values) -> list[Tensor]:
     return [values[i] for i in segment.outputs]
 
 
-def _put(values: Values, results: Any, found: Any) -> None:
-    for index, value in zip(slots_of(results), _tensors(found), strict=True):
+def _put(values: Values, results: Any, result: Any) -> None:
+    for index, value in zip(slots_of(results), _tensors(result), strict=True):
         values[index] = value
 
 
@@ -214,18 +214,18 @@ def _precise(x: Tensor) -> Tensor:
     return x.to(complex128) if x.dtype == complex64 else x
 
 
-def _error(found: Tensor, plain: Tensor, exact: Tensor | None) -> tuple[float, float]:
+def _error(compiled: Tensor, plain: Tensor, exact: Tensor | None) -> tuple[float, float]:
     """The distance of a result from what it should be, and the distance that is allowed."""
-    same = found.shape == plain.shape and found.dtype == plain.dtype
+    same = compiled.shape == plain.shape and compiled.dtype == plain.dtype
     if not same:
         return float("inf"), 0.0
     kind = plain.dtype
     if not (kind.is_floating_point or kind.is_complex):
-        return (0.0 if found.equal(plain) else float("inf")), 0.0
+        return (0.0 if compiled.equal(plain) else float("inf")), 0.0
     if plain.numel() == 0:
         return 0.0, 0.0
     target = _precise(plain if exact is None else exact)
-    distance, own = _distance(_precise(found), target), _distance(_precise(plain), target)
+    distance, own = _distance(_precise(compiled), target), _distance(_precise(plain), target)
     finite = target.abs()[target.isfinite()]
     largest = finite.max().item() if finite.numel() else 0.0
     units = _UNITS_ALONE if exact is None else _UNITS

@@ -176,6 +176,6 @@ def is_call(node: Node) -> bool:
     return node.op in ("call_function", "call_method", "call_module")
 
 
-def operators(made: GraphModule) -> list[Any]:
+def operators(module: GraphModule) -> list[Any]:
     """The targets of the nodes of a graph that are calls."""
-    return [node.target for node in made.graph.nodes if is_call(node)]
+    return [node.target for node in module.graph.nodes if is_call(node)]

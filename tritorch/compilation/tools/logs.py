@@ -110,26 +110,28 @@ def traced_segment(segment: Segment) -> None:
     traced(f"__compiled_fn_{segment.number}", graph_module(segment))
 
 
-def traced(name: str, made: Any) -> None:
+def traced(name: str, module: Any) -> None:
     """Shows a graph, where TORCH_LOGS asks for it."""
     if graph_code.isEnabledFor(logging.DEBUG):
-        code = made.print_readable(print_output=False, include_stride=True, include_device=True)
+        code = module.print_readable(print_output=False, include_stride=True, include_device=True)
         graph_code.debug("TRACED GRAPH\n ===== %s =====\n %s\n", name, code)
     if graph.isEnabledFor(logging.DEBUG):
-        graph.debug("TRACED GRAPH\n ===== %s =====\n %s\n", name, tabular(made))
+        graph.debug("TRACED GRAPH\n ===== %s =====\n %s\n", name, tabular(module))
     if graph_sizes.isEnabledFor(logging.DEBUG):
         sizes = [
             f"{node.name}: {tuple(node.meta['val'].shape)}"
-            for node in made.graph.nodes
+            for node in module.graph.nodes
             if hasattr(node.meta.get("val"), "shape")
         ]
         graph_sizes.debug("TRACED GRAPH TENSOR SIZES\n===== %s =====\n%s\n", name, "\n".join(sizes))
 
 
-def tabular(made: Any) -> str:
+def tabular(module: Any) -> str:
     """A graph as a table."""
     head = ["opcode", "name", "target", "args", "kwargs"]
-    rows = [[str(x) for x in (n.op, n.name, n.target, n.args, n.kwargs)] for n in made.graph.nodes]
+    rows = [
+        [str(x) for x in (n.op, n.name, n.target, n.args, n.kwargs)] for n in module.graph.nodes
+    ]
     widths = [max(map(len, column)) for column in zip(head, *rows)]
     lines = [head, ["-" * width for width in widths], *rows]
     return "\n".join(

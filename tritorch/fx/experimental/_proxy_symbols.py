@@ -1,4 +1,4 @@
-"""Nodes of the numbers that a trace leaves open: sizes of tensors, and arithmetic on them."""
+"""Nodes of the dynamic numbers of a trace: sizes of tensors, and arithmetic on them."""
 
 from __future__ import annotations
 

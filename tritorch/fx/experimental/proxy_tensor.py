@@ -305,7 +305,7 @@ def make_fx(
 
     decomposition_table: functions that stand for overloads.  tracing_mode: "real" runs on the
     arguments, "fake" on descriptions of them, "symbolic" on such whose sizes, and integers, are
-    left open: `shape_env` of the result has what was found out of them.  options: of PyTorch's
+    dynamic: `shape_env` of the result has what was found out of them.  options: of PyTorch's
     compiler, without effect."""
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"Expected tracing_mode to be real, fake or symbolic: {tracing_mode}")
@@ -355,7 +355,7 @@ def _mode_of(args: Any) -> Any:
 
 
 def _described(fakes: Any, symbolic: bool, value: Any) -> Any:
-    """A fake of a tensor; an integer that is left open."""
+    """A fake of a tensor; a dynamic integer."""
     if isinstance(value, Tensor):
         return fakes.from_tensor(value)
     return fakes.shape_env.create_symbol(value) if symbolic and type(value) is int else value

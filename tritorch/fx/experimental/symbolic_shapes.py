@@ -1,4 +1,4 @@
-"""Sizes that are left open, under PyTorch's names (`arrays/symbolic.py` has them).
+"""Dynamic sizes, under PyTorch's names (`arrays/symbolic.py` has them).
 
 env = ShapeEnv()
 mode = FakeTensorMode(shape_env=env)
@@ -116,7 +116,7 @@ class ShapeEnv(symbolic.ShapeEnv):
         constraint_dim: Any = None,
         **options: Any,
     ) -> Any:
-        """A symbol for a size; the size itself where it is not left open."""
+        """A symbol for a size; the size itself where it is static."""
         if dynamic_dim is DimDynamic.STATIC or (self.settings.specialize_zero_one and val < 2):
             return val
         if dynamic_dim is not DimDynamic.DUCK:
@@ -183,7 +183,7 @@ def is_nested_int(s: Any) -> bool:
 
 
 def is_symbolic(val: Any) -> bool:
-    """Whether a number is left open."""
+    """True if a number is dynamic."""
     if isinstance(val, (int, float, bool, NestedInt)):
         return False
     return not (isinstance(val, SymInt) and val.constant is not None)

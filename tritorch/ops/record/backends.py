@@ -62,8 +62,13 @@ def _modules(which: str) -> dict[str, str]:
     }
 
 
+def module_of(which: str, family: str) -> str | None:
+    """The module that has a family's functions; None if the GPU has none of them."""
+    return _modules(which).get(family)
+
+
 def _find(which: str, family: str, name: str) -> Callable[..., Any]:
-    module = _modules(which).get(family)
+    module = module_of(which, family)
     if module is not None:
         with locks.importing:
             function = getattr(importlib.import_module(module), name, None)

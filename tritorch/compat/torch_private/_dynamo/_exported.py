@@ -31,7 +31,7 @@ class _OfFunction(Module):
 
 
 def _open_sizes(value: Any) -> Any:
-    """Every size of every tensor left open, as far as the program leaves it so."""
+    """Every size of every tensor as a dynamic one, as far as the program keeps it so."""
     from tritorch.export.dynamic_shapes import Dim
 
     if isinstance(value, Tensor):

@@ -1,4 +1,4 @@
-"""Where a compiler found a value: names for the sizes that a trace leaves open."""
+"""Where a compiler found a value: names for the dynamic sizes of a trace."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class FakeImplCtx:
         self._shape_env: ShapeEnv | None = _fake_mode.shape_env
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> Any:
-        """A size that depends on data: an integer left open, between two numbers."""
+        """A size that depends on data: a dynamic integer, between two numbers."""
         env = self._shape_env
         if env is None or not env.allow_dynamic_output_shape_ops:
             raise DynamicOutputShapeException(self._op)

@@ -307,7 +307,7 @@ class FakeTensorMode(TorchFunctionMode):
         return self.fake_tensor_converter.from_real_tensor(self, tensor, static_shapes=static)
 
     def with_sizes(self, tensor: Tensor, sizes: tuple[Any, ...]) -> Any:
-        """A fake of a tensor whose sizes are these, some of which are left open."""
+        """A fake of a tensor whose sizes are these, some of which are dynamic."""
         with as_it_is():
             return self._describe(tensor, False, self.fake_tensor_converter, sizes)
 
@@ -398,7 +398,7 @@ def is_fake(x: Any) -> bool:
 
 
 def _strides_of(shape: Any, strides: Any, open_shape: Any) -> Any:
-    """The strides that sizes which are left open have, if a tensor is dense; else those it has."""
+    """The strides that dynamic sizes have, if a tensor is dense; else those it has."""
     if not layout.is_dense(shape, strides):
         return tuple(strides)
     found, step = [0] * len(shape), 1

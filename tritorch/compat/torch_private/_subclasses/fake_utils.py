@@ -59,7 +59,7 @@ def _require_same_aliases(
 
 
 def _known(a: Any, b: Any) -> bool:
-    """Whether two sizes are said to differ; what is left open may be anything."""
+    """True if two sizes are said to differ; a dynamic one may be anything."""
     return not isinstance(b, SymInt) and a != b
 
 
