@@ -46,3 +46,6 @@ declare_internal: Callable[[], None]
 process_rank: Callable[[], int | None] = lambda: None
 # Elements written into an array of any kind: ops/shape/copying.py.
 write_array: Callable[[Any, Any], None]
+# Answers of dispatch modes and of classes: ops/interpret/dispatch.py.
+answered_number: Callable[[Any], Any]
+answered_question: Callable[[str, Any, Any], Any]

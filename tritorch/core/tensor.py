@@ -27,7 +27,6 @@ from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
 from tritorch.core.memory_kinds import DLDeviceType
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
 
 if TYPE_CHECKING:
@@ -421,7 +420,7 @@ class Tensor(_C.TensorBase):
         """The only element as a Python number."""
         if type(self) is not Tensor or dispatching.watching:
             if dispatching.asked(self):
-                return INTERNAL["answered_number"](self)
+                return above.answered_number(self)
         array = self._array
         if math.prod(array.shape) != 1:
             raise RuntimeError(

@@ -37,6 +37,7 @@ from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import require_separate
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.writing import in_place
+from tritorch.ops.shape import factory
 
 # ---- copies --------------------------------------------------------------------------------------
 
@@ -532,7 +533,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
         raise TypeError("apply_ and map_ are for CPU tensors that do not require grad")
     other = tensor.expand(self.shape)
     values = [callable(x, y) for x, y in zip(self.flatten().tolist(), other.flatten().tolist())]
-    return copy_(self, PUBLIC["tensor"](values, dtype=self.dtype).reshape(self.shape))
+    return copy_(self, factory.tensor(values, dtype=self.dtype).reshape(self.shape))
 
 
 attach(apply_=apply_, map_=map_)
