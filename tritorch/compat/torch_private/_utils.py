@@ -24,7 +24,6 @@ from tritorch.core import dtype as dtypes, layout as layouts, published
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device, renamed
 from tritorch.core.naming import package
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn.parameter import is_lazy
 from tritorch.ops.interpret.sparse.build import sparse_coo_tensor
@@ -125,10 +124,9 @@ def _rebuild_parameter_with_state(
 
 def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
     """A sparse tensor of its parts."""
-    public = PUBLIC
     if layout is layouts.sparse_coo:
         indices, values, size, *coalesced = data
-        return public["sparse_coo_tensor"](
+        return published.public.sparse_coo_tensor(
             indices,
             values,
             size,
@@ -136,7 +134,7 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
             check_invariants=False,
         )
     first, second, values, size = data
-    return public["sparse_compressed_tensor"](first, second, values, size, layout=layout)
+    return published.public.sparse_compressed_tensor(first, second, values, size, layout=layout)
 
 
 def _rebuild_meta_tensor_no_storage(

@@ -8,7 +8,6 @@ from tritorch.arrays.sparse import SHOWN
 from tritorch.core import layout as layouts, published
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype as Dtype
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.convert import compress
 from tritorch.ops.interpret.sparse.record import (
@@ -144,7 +143,7 @@ def _softmax(name: str, x: Tensor, dim: int, dtype: Dtype | None, log: bool) -> 
     k = array.sparse_dims
     title = "SparseLogSoftmax" if log else "SparseSoftmax"
     if dim >= k:
-        function = PUBLIC["log_softmax" if log else "softmax"]
+        function = published.public.log_softmax if log else published.public.softmax
         return filled(array, function(values, dim - k + 1), title)
     if not array.nnz:
         return filled(array, values.clone(), title)
