@@ -20,7 +20,7 @@ PACKAGE = Path(tritorch.__file__).parent
 ORDER = """
 __future__ version torch_version compat.reraising
 compat.moved
-core.above core.defaults core.deprecation core.device core.dims core.dtype core.generator \
+core.late_bound core.defaults core.deprecation core.device core.dims core.dtype core.generator \
 core.locks core.memory_kinds core.naming core.precision core.profiling core.published \
 core.scopes core.streams core.swap core.thread_state
 arrays.strides arrays.symbolic arrays.sym_functions
@@ -119,7 +119,7 @@ utils.data
 compat.torch_private._inductor.runtime compat.torch_private._inductor.utils
 compat.torch_private
 compat.shims.__init__
-compat.registering
+compat.late_binding
 masked
 nested
 package
@@ -381,11 +381,11 @@ def f():
 
 
 def test_all_that_is_called_from_below_is_registered():
-    """core/above.py declares it; with the package comes what registers it."""
-    from tritorch.core import above
+    """core/late_bound.py declares it; with the package comes what registers it."""
+    from tritorch.core import late_bound
 
     assert [
-        name for name in above.__annotations__ if not callable(getattr(above, name, None))
+        name for name in late_bound.__annotations__ if not callable(getattr(late_bound, name, None))
     ] == []
 
 

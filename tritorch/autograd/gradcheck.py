@@ -17,7 +17,7 @@ from tritorch import _C
 from tritorch.autograd import forward_ad
 from tritorch.autograd.function import BackwardCFunction, Function
 from tritorch.autograd.grad_mode import enable_grad
-from tritorch.core import above, layout, published
+from tritorch.core import late_bound, layout, published
 from tritorch.core.generator import Generator
 from tritorch.core.tensor import Tensor
 
@@ -481,7 +481,7 @@ def _batched_backward(output: Tensor, wanted: list[Tensor], index: int) -> None:
             published.public.zeros_like(x) if g is None else g for g, x in zip(found, wanted)
         )
 
-    _check_batch(gradients, above.vmap(gradients), output, index, _BATCHED)
+    _check_batch(gradients, late_bound.vmap(gradients), output, index, _BATCHED)
 
 
 def _batched_forward(func: Any, inputs: tuple[Any, ...]) -> None:
@@ -497,7 +497,7 @@ def _batched_forward(func: Any, inputs: tuple[Any, ...]) -> None:
                 published.public.zeros_like(o) if f is None else f for f, o in zip(found, outs)
             )
 
-        _check_batch(tangents, above.vmap(tangents), x, None, _BATCHED_FORWARD)
+        _check_batch(tangents, late_bound.vmap(tangents), x, None, _BATCHED_FORWARD)
 
 
 def _check_zero_cotangents(outputs: list[Tensor], wanted: list[Tensor], masked: Any) -> None:
@@ -639,7 +639,7 @@ def gradcheck(
     _check_inputs(given)
     if any(x.is_sparse or x.layout in _compressed() for x in _wanted(given)):
         taken: Any = lambda f, values: (f, values)
-        on_values: Any = above.as_sparse_gradcheck(taken)
+        on_values: Any = late_bound.as_sparse_gradcheck(taken)
         func, given = on_values(func, given, masked=bool(masked))
     options = _Options(eps, rtol, atol, nondet_tol, check_grad_dtypes, masked)
     try:
@@ -750,7 +750,7 @@ def gradgradcheck(
     given = _as_tuple(inputs)
     if grad_outputs is None:
         grad_outputs = [
-            above.make_tensor(
+            late_bound.make_tensor(
                 out.shape, dtype=out.dtype, device=out.device, low=-1, high=1, requires_grad=True,
                 noncontiguous=gen_non_contig_grad_outputs,
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays import arrays
-from tritorch.core import above, defaults, dtype as dtypes, published
+from tritorch.core import defaults, dtype as dtypes, late_bound, published
 from tritorch.core.device import device as Device
 from tritorch.core.layout import layout, sparse_coo, strided
 from tritorch.core.naming import object_named, qualified
@@ -156,4 +156,4 @@ def dtype_and_device(kind: Any, current: Device) -> tuple[dtypes.dtype, Device]:
     raise TypeError("dtype must be a type, str, or dtype object")
 
 
-above.type_name, above.dtype_and_device = type_name, dtype_and_device
+late_bound.type_name, late_bound.dtype_and_device = type_name, dtype_and_device

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import above, defaults, published
+from tritorch.core import defaults, late_bound, published
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import STORED, all_dtypes, dtype as Dtype
 from tritorch.core.naming import qualified
@@ -498,4 +498,4 @@ def _of_tensor(tensor: Any) -> TypedStorage:
     return TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True)
 
 
-above.typed_storage, above.warn_of_typed_storage = _of_tensor, warn_of_removal
+late_bound.typed_storage, late_bound.warn_of_typed_storage = _of_tensor, warn_of_removal

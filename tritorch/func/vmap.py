@@ -9,7 +9,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
-from tritorch.core import above
+from tritorch.core import late_bound
 from tritorch.core.generator import Generator, cuda_generator, default_generator
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
@@ -266,4 +266,4 @@ def _random_states() -> list[tuple[Generator, Tensor]]:
     return [(generator, generator.get_state()) for generator in generators]
 
 
-above.vmap = vmap
+late_bound.vmap = vmap

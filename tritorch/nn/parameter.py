@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tritorch import _C
 from tritorch.arrays.meta import is_fake
-from tritorch.core import above
+from tritorch.core import late_bound
 from tritorch.core.tensor import Tensor, make_subclass
 from tritorch.ops.shape.factory import empty
 
@@ -61,7 +61,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + shown
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return above.reduce_parameter(self)
+        return late_bound.reduce_parameter(self)
 
 
 _C.register_part("Parameter", Parameter)

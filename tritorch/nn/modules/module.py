@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from tritorch import _C
 from tritorch.arrays.meta import NO_DATA
 from tritorch.autograd import no_grad
-from tritorch.core import above, published
+from tritorch.core import late_bound, published
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import as_dtype, dtype as Dtype
 from tritorch.core.swap import swap_tensors
@@ -656,7 +656,7 @@ class Module(StateDict, _C.ModuleBase):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compiles the calls of this module in place, hooks included; arguments as `compile`'s."""
-        self._compiled_call_impl = above.compile(self._call_impl, *args, **kwargs)
+        self._compiled_call_impl = late_bound.compile(self._call_impl, *args, **kwargs)
 
     # ---- calls and hooks --------------------------------------------------------------------
 

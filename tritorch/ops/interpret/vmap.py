@@ -10,7 +10,7 @@ from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.autograd.function import BATCH_OF_FUNCTION, Function
-from tritorch.core import above, published, scopes
+from tritorch.core import late_bound, published, scopes
 from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
@@ -266,7 +266,7 @@ def write(target: Any, value: Any) -> None:
     if type(target.array) is BatchedArray:
         write(target.array, source)
     else:
-        above.write_array(target.array, source)
+        late_bound.write_array(target.array, source)
 
 
 def index_put(self: Tensor, indices: Any, values: Tensor, accumulate: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.nested import Jagged, NestedInt
-from tritorch.core import above, published
+from tritorch.core import late_bound, published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.gates import GATES
 from tritorch.core.tensor import Tensor
@@ -281,5 +281,7 @@ def _in_one(
     ends = [structure_of(t).offsets for t in tensors[:2]]
     most = longest(structure), longest(structure_of(tensors[1]))
     window = (-1, 0) if causal else (-1, -1)
-    out, _ = above.varlen(rows[0], rows[1], rows[2], ends[0], ends[1], most, window, scale, gqa)
+    out, _ = late_bound.varlen(
+        rows[0], rows[1], rows[2], ends[0], ends[1], most, window, scale, gqa
+    )
     return made(out.transpose(0, 1) if heads else out.squeeze(1), structure)
