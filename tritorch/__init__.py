@@ -28,7 +28,7 @@ from tritorch.autograd import (
     set_grad_enabled,
 )
 from tritorch.autograd.grad_mode import is_inference_mode_enabled
-from tritorch.compat import names as _names, registering as _registering
+from tritorch.compat import late_binding as _late_binding, names as _names
 from tritorch.compat.torch_private._ops import ops as _torch_ops
 from tritorch.core import dtype as _dtype, gates as _gates, legacy as _legacy
 from tritorch.core.defaults import (

@@ -17,8 +17,10 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import defaults
 from tritorch.core.dtype import dtype as Dtype, int64
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.random.random import randint
+from tritorch.ops.shape.factory import zeros
+from tritorch.ops.shape.joining import cat
 
 __all__ = ["SobolEngine"]
 Array = np.ndarray[Any, Any]
@@ -154,7 +156,7 @@ class SobolEngine:
         if scramble:
             self._scramble()
         else:
-            self.shift: Tensor = PUBLIC["zeros"](dimension, dtype=int64, device="cpu")
+            self.shift: Tensor = zeros(dimension, dtype=int64, device="cpu")
         self.quasi: Tensor = self.shift.clone()
         self._first_point = (self.quasi / 2**_BITS).reshape(1, -1)
         self.num_generated = 0
@@ -166,7 +168,7 @@ class SobolEngine:
             result = self._first_point.to(kind)
             if n > 1:
                 rest = self._advanced(n - 1, 0).to(kind) * 2.0**-_BITS
-                result = PUBLIC["cat"]([result, rest])
+                result = cat([result, rest])
         else:
             result = self._advanced(n, self.num_generated - 1).to(kind) * 2.0**-_BITS
         self.num_generated += n
@@ -224,7 +226,7 @@ class SobolEngine:
     def _random_bits(self, *shape: int) -> Array:
         """Of a seed those that PyTorch draws, by its Mersenne twister."""
         if self.seed is None:
-            return PUBLIC["randint"](2, shape, device="cpu").numpy()
+            return randint(2, shape, device="cpu").numpy()
         if self._twister is None:
             self._twister = np.random.RandomState(self.seed & 0xFFFFFFFF)
         words = self._twister.randint(0, 1 << 32, math.prod(shape), dtype=np.uint32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritorch.core import above
+from tritorch.core import late_bound
 from tritorch.core.generator import (
     Generator,
     default_generator,
@@ -28,7 +28,7 @@ __all__ = [
 
 def thread_safe_generator() -> Generator | None:
     """A loader's worker thread's own generator; None elsewhere: the default one."""
-    info = above.worker_info()
+    info = late_bound.worker_info()
     if info is None or info.worker_method != "thread" or info.rng is None:
         return None
     return info.rng.torch_generator

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tritorch.core.published import PUBLIC
 from tritorch.core.storage import UntypedStorage, _StorageBase as _StorageBase
 from tritorch.core.typed_storage import (
     TypedStorage,
@@ -16,6 +15,7 @@ from tritorch.core.typed_storage import (
     _LegacyStorageMeta as _LegacyStorageMeta,
     _storage_type_to_dtype_map as _storage_type_to_dtype_map,
 )
+from tritorch.ops.shape.factory import tensor
 
 T = TypeVar("T", bound="UntypedStorage | TypedStorage")
 
@@ -34,7 +34,7 @@ def _get_dtype_from_pickle_storage_type(pickle_storage_type: str) -> Any:
 
 def _get_storage_from_sequence(sequence: Any, dtype: Any, device: Any) -> UntypedStorage:
     """The memory of a new tensor with these elements."""
-    return PUBLIC["tensor"](sequence, dtype=dtype, device=device).untyped_storage()
+    return tensor(sequence, dtype=dtype, device=device).untyped_storage()
 
 
 def _load_from_bytes(b: bytes) -> Any:

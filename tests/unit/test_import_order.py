@@ -1,6 +1,7 @@
 """Imports run downward: a file imports what is below it, inside of functions and by name too."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -19,7 +20,7 @@ PACKAGE = Path(tritorch.__file__).parent
 ORDER = """
 __future__ version torch_version compat.reraising
 compat.moved
-core.above core.defaults core.deprecation core.device core.dims core.dtype core.generator \
+core.late_bound core.defaults core.deprecation core.device core.dims core.dtype core.generator \
 core.locks core.memory_kinds core.naming core.precision core.profiling core.published \
 core.scopes core.streams core.swap core.thread_state
 arrays.strides arrays.symbolic arrays.sym_functions
@@ -118,7 +119,7 @@ utils.data
 compat.torch_private._inductor.runtime compat.torch_private._inductor.utils
 compat.torch_private
 compat.shims.__init__
-compat.registering
+compat.late_binding
 masked
 nested
 package
@@ -215,48 +216,64 @@ def named(node):
     return None if found.partition(".")[0] in BESIDE else file_of(found)
 
 
-def is_type_checking(test):
-    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
+def imported(node):
+    """What a statement or a call imports of the package."""
+    top, whole = "tritorch", []
+    if isinstance(node, ast.ImportFrom):
+        assert not node.level, "a relative import"
+        top, _, inner = node.module.partition(".")
+        whole = [f"{inner}.{alias.name}".strip(".") for alias in node.names]
+    elif isinstance(node, ast.Import):
+        parts = [alias.name.partition(".") for alias in node.names]
+        whole = [inner for first, _, inner in parts if first == top]
+    elif isinstance(node, ast.Call) and node.args:
+        called = getattr(node.func, "attr", getattr(node.func, "id", None))
+        found = named(node.args[0]) if called in LOOKUPS else None
+        return [found] if found else []
+    return [
+        file_of(name) for name in whole if top == "tritorch" and name.split(".")[0] not in BESIDE
+    ]
 
 
 def imports(tree):
     """(file, late) of what a file imports of the package; late: inside a function, or by name."""
-
-    def walk(node, late):
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and is_type_checking(child.test):
-                for each in child.orelse:
-                    yield from walk(each, late)
-                continue
-            if isinstance(child, ast.ImportFrom):
-                assert not child.level, "a relative import"
-                top, _, inner = child.module.partition(".")
-                for alias in child.names if top == "tritorch" else ():
-                    whole = f"{inner}.{alias.name}".strip(".")
-                    if whole.partition(".")[0] not in BESIDE:
-                        yield file_of(whole), late
-            elif isinstance(child, ast.Import):
-                for alias in child.names:
-                    top, _, inner = alias.name.partition(".")
-                    if top == "tritorch" and inner.partition(".")[0] not in BESIDE:
-                        yield file_of(inner), late
-            elif isinstance(child, ast.Call) and child.args:
-                called = getattr(child.func, "attr", getattr(child.func, "id", None))
-                found = named(child.args[0]) if called in LOOKUPS else None
-                if found is not None:
-                    yield found, True
-            inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-            yield from walk(child, late or inside)
-
-    return walk(tree, False)
+    found, waiting = [], [(tree, False)]
+    while waiting:
+        node, late = waiting.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call)):
+            found += ((each, late or isinstance(node, ast.Call)) for each in imported(node))
+        late = late or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        children = ast.iter_child_nodes(node)
+        if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING":
+            children = node.orelse
+        waiting += ((child, late) for child in children)
+    return found
 
 
-EDGES = sorted({
-    (name, target, late)
-    for name, path in FILES.items()
-    for target, late in imports(ast.parse(path.read_text()))
-    if target != name
-})  # fmt: skip
+# A function that is read from a table by a name that is written down.
+READ = re.compile(r"\b_?(PUBLIC|FUNCTIONAL|SPECIAL)\[[\"']")
+
+
+def reads(tree):
+    """The lines where functions read functions so."""
+    inside = [f for f in ast.walk(tree) if isinstance(f, (ast.FunctionDef, ast.Lambda))]
+    nodes = {node for function in inside for node in ast.walk(function)}
+    found = {
+        node.lineno
+        for node in nodes
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+        if READ.match(ast.unparse(node))
+    }
+    return sorted(found)
+
+
+EDGES, READS = [], {}
+for _name, _path in FILES.items():
+    _text = _path.read_text()
+    _tree = ast.parse(_text)
+    EDGES += sorted({(_name, target, late) for target, late in imports(_tree) if target != _name})
+    if READ.search(_text) and (_lines := reads(_tree)):
+        READS[_name] = _lines
 
 
 def place_of(name):
@@ -355,20 +372,20 @@ def f():
     importlib.import_module(f"tritorch.backends.{name}")
     importlib.import_module(f"tritorch.{name}".rstrip("."))
 """
-    assert list(imports(ast.parse(lines))) == [
+    assert sorted(imports(ast.parse(lines))) == sorted([
         ("__init__", False), ("nn", False), ("core.dtype", False), ("core.tensor", False),
         ("compat.torch_private._dynamo.config", False), ("fx.graph", True),
         ("compat.torch_private._dynamo.exc", True), ("optim", True), ("backends", True),
         ("*", True),
-    ]  # fmt: skip
+    ])  # fmt: skip
 
 
 def test_all_that_is_called_from_below_is_registered():
-    """core/above.py declares it; with the package comes what registers it."""
-    from tritorch.core import above
+    """core/late_bound.py declares it; with the package comes what registers it."""
+    from tritorch.core import late_bound
 
     assert [
-        name for name in above.__annotations__ if not callable(getattr(above, name, None))
+        name for name in late_bound.__annotations__ if not callable(getattr(late_bound, name, None))
     ] == []
 
 
@@ -404,6 +421,13 @@ def test_kept_plans_hang_on_all_files_that_decide():
         waiting |= below.get(name, set()) - found
     said = {"compat"}  # compat.torch_private._logging: says what was done
     assert {name.partition(".")[0] for name in found} == {*kept.PACKAGES} | said
+
+
+def test_no_function_is_read_by_a_name_that_is_written_down():
+    """`PUBLIC["add"]` hides from type checkers what `published.public.add` shows."""
+    assert READS == {}
+    lines = 'a = PUBLIC["a"]\nb = lambda x: PUBLIC["b"](x)\ndef f(name): return PUBLIC[name]'
+    assert reads(ast.parse(lines)) == [2]
 
 
 # ---- folders -------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from typing import Any
 from tritorch.amp.scaling import unscale_and_check_, update_scale_
 from tritorch.autograd import no_grad
 from tritorch.core.dtype import float16, float32, int32
-from tritorch.core.published import PUBLIC
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
+from tritorch.ops.shape.factory import full, zeros
 
 _SCALE_FIRST = (
     "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the "
@@ -100,7 +100,6 @@ class GradScaler:
 
     def _scale_on(self, device: Any) -> Tensor:
         if self._scale is None:
-            full = PUBLIC["full"]
             self._scale = full((), self._init_scale, dtype=float32, device=device)
             self._growth_tracker = full((), self._init_growth_tracker, dtype=int32, device=device)
         return self._scale.to(device)
@@ -140,7 +139,7 @@ class GradScaler:
                 by_device[grad.device].append(grad)
         found: dict[Any, Tensor] = {}
         for device, grads in by_device.items():
-            found[device] = PUBLIC["zeros"]((), dtype=float32, device=device)
+            found[device] = zeros((), dtype=float32, device=device)
             factor = None if inv_scale is None else inv_scale.to(device)
             unscale_and_check_(grads, found[device], factor)
         return found

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 from tritorch.core.tensor import Tensor
 from tritorch.ops.lists.multi_tensor import rescale_
+from tritorch.ops.pointwise.arithmetic import where
+from tritorch.ops.pointwise.pointwise import isfinite
 
 
 def unscale_and_check_(
@@ -26,12 +28,11 @@ def update_scale_(
     growth_interval: int,
 ) -> None:
     """The scale and the count of good steps, after a step."""
-    where = PUBLIC["where"]
     overflow = found_inf > 0
     steps = growth_tracker + 1
     due = steps == growth_interval
     grown = scale * growth_factor
-    grown = where(PUBLIC["isfinite"](grown), grown, scale)
+    grown = where(isfinite(grown), grown, scale)
     scale.copy_(where(overflow, scale * backoff_factor, where(due, grown, scale)))
-    zero = PUBLIC["zeros_like"](growth_tracker)
+    zero = published.public.zeros_like(growth_tracker)
     growth_tracker.copy_(where(overflow | due, zero, steps))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.arrays.symbolic import Composite, SymBool, SymFloat, SymInt, as_float
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 
 
 def _own(a: Any, method: str) -> Any:
@@ -38,7 +38,7 @@ def sym_float(a: Any) -> Any:
 
 def sym_fresh_size(expr: Any) -> Any:
     """The number, by way of a tensor: a tracer would not know the result."""
-    return PUBLIC["tensor"](expr).item()
+    return published.public.tensor(expr).item()
 
 
 def sym_int(a: Any) -> Any:

@@ -45,7 +45,7 @@ from tritorch.autograd.gradcheck import (
     gradcheck as gradcheck,
     gradgradcheck as gradgradcheck,
 )
-from tritorch.core import above
+from tritorch.core import late_bound
 from tritorch.core.tensor import Tensor, flushing
 
 if TYPE_CHECKING:  # modules that come when they are asked for, or with others
@@ -201,7 +201,7 @@ def grad(
             return grad(outs, ins, gs, True, create_graph, allow_unused=allow_unused,
                         materialize_grads=materialize_grads)  # fmt: skip
 
-        return above.vmap(one)(*grads)
+        return late_bound.vmap(one)(*grads)
     initial = _initial_grads(outs, grads, False)
     _check_roots(outs)
     for tensor in ins:

@@ -25,8 +25,7 @@ from tritorch.autograd.nested import (
     _unflatten as _unflatten,
 )
 from tritorch.autograd.nodes import FREED, Node, RemovableHandle, gradient_edge
-from tritorch.core import scopes
-from tritorch.core.published import PUBLIC
+from tritorch.core import published, scopes
 from tritorch.core.tensor import Tensor
 
 _T = TypeVar("_T")
@@ -184,7 +183,7 @@ class _FunctionOperator:
             for i, each in enumerate(grads):
                 if each is None and node.__dict__["_shapes"][i] is not None:
                     shape, kind, device = node.__dict__["_shapes"][i]
-                    grads[i] = PUBLIC["zeros"](shape, dtype=kind, device=device)
+                    grads[i] = published.public.zeros(shape, dtype=kind, device=device)
         with scopes.Scope((passes.current, "node", node)):
             results = backward_of(self.function)(node, *grads)
         results = results if isinstance(results, tuple) else (results,)

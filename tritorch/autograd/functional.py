@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 from tritorch.core.scopes import recorded
 from tritorch.core.tensor import Tensor
-
-
-def _op(name: str) -> Any:
-    # Operators are built on autograd, so they are asked for when they are there.
-    return PUBLIC[name]
 
 
 def _tuple(value: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
@@ -52,7 +47,7 @@ def _gradients(
             "allowed in strict mode."
         )
     if not pairs:
-        return [_op("zeros_like")(x) for x in ins]
+        return [published.public.zeros_like(x) for x in ins]
     found = grad([o for o, _ in pairs], ins, [g for _, g in pairs], create_graph=create_graph,
                  retain_graph=True, allow_unused=True)  # fmt: skip
     if strict and any(g is None for g in found):
@@ -60,7 +55,7 @@ def _gradients(
             "The output of the user-provided function is independent of an input. This is not "
             "allowed in strict mode."
         )
-    return [_op("zeros_like")(x) if g is None else g for g, x in zip(found, ins)]
+    return [published.public.zeros_like(x) if g is None else g for g, x in zip(found, ins)]
 
 
 def _done(values: Any, many: bool, create_graph: bool) -> Any:
@@ -75,7 +70,7 @@ def _check_vector(v: Any, items: tuple[Tensor, ...], what: str) -> tuple[Tensor,
                 f"The vector v can only be None if the {what} is a single Tensor with a single "
                 f"element."
             )
-        return (_op("ones_like")(items[0]),)
+        return (published.public.ones_like(items[0]),)
     _, vs = _tuple(v, "v")
     if len(vs) != len(items):
         raise RuntimeError(
@@ -117,7 +112,7 @@ def jvp(
         _, items = _prepare(inputs, create_graph)
         vs = _check_vector(v, items, "input")
         out_many, outs = _run(func, items)
-        us = [_op("zeros_like")(out).requires_grad_(True) for out in outs]
+        us = [published.public.zeros_like(out).requires_grad_(True) for out in outs]
         pulled = _gradients(outs, items, us, True, strict)
         found = _gradients(pulled, us, vs, create_graph)
     return _done(outs, out_many, create_graph), _done(found, out_many, create_graph)
@@ -143,13 +138,13 @@ def jacobian(
             flat = out.reshape(-1)
             for j in range(flat.shape[0]):
                 element = flat[j]
-                one = _op("ones_like")(element)
+                one = published.public.ones_like(element)
                 for part, g in zip(
                     parts, _gradients([element], items, [one], create_graph, strict)
                 ):
                     part.append(g)
             rows.append(tuple(
-                _op("stack")(part).reshape(*out.shape, *x.shape) if part
+                published.public.stack(part).reshape(*out.shape, *x.shape) if part
                 else x.new_zeros((*out.shape, *x.shape))
                 for part, x in zip(parts, items)
             ))  # fmt: skip
@@ -195,7 +190,7 @@ def vhp(
         many, items = _prepare(inputs, create_graph)
         vs = _check_vector(v, items, "input")
         out = _scalar(func)(*items)
-        first = _gradients([out], items, [_op("ones_like")(out)], True, strict)
+        first = _gradients([out], items, [published.public.ones_like(out)], True, strict)
         found = _gradients(first, items, vs, create_graph)
     return _done([out], False, create_graph), _done(found, many, create_graph)
 

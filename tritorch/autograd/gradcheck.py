@@ -16,9 +16,8 @@ import numpy as np
 from tritorch import _C
 from tritorch.autograd import forward_ad
 from tritorch.autograd.function import BackwardCFunction, Function
-from tritorch.autograd.functional import _op
 from tritorch.autograd.grad_mode import enable_grad
-from tritorch.core import above, layout
+from tritorch.core import late_bound, layout, published
 from tritorch.core.generator import Generator
 from tritorch.core.tensor import Tensor
 
@@ -57,7 +56,7 @@ def _flat(tensor: Tensor) -> Array:
 
 def _shown(array: Any) -> Tensor:
     """As a tensor, for messages."""
-    tensor: Tensor = _op("tensor")(array)
+    tensor: Tensor = published.public.tensor(array)
     return tensor
 
 
@@ -218,7 +217,7 @@ def _units(output: Tensor, factor: Any) -> list[Tensor]:
     """Cotangents of each element."""
     found = []
     for j in range(output.numel()):
-        unit = _op("zeros")(output.numel(), dtype=output.dtype, device=output.device)
+        unit = published.public.zeros(output.numel(), dtype=output.dtype, device=output.device)
         unit[j] = factor
         found.append(unit.view(output.shape))
     return found
@@ -261,7 +260,7 @@ def _require_zeros(differences: Iterator[Array], tolerance: float = 0.0) -> None
 def _random(x: Tensor, generator: Generator) -> Array:
     """A vector of length 1 without negative elements: PyTorch's, of the same generator."""
     kind = x.dtype.to_real()
-    values = _op("rand")(x.numel(), generator=generator, device="cpu").to(kind)
+    values = published.public.rand(x.numel(), generator=generator, device="cpu").to(kind)
     return _flat(values / values.norm())
 
 
@@ -277,7 +276,7 @@ def _along_vectors(
 ) -> list[tuple[Array, ...]]:
     """Of each output, its differences along u: of a complex x, along both parts."""
     steps = tuple(
-        _op("tensor")(vector * eps * unit, device=x.device).to(x.dtype).view(x.shape)
+        published.public.tensor(vector * eps * unit, device=x.device).to(x.dtype).view(x.shape)
         for vector, unit in zip(u, (1, 1j))
     )
     return _along(func, inputs, x, steps, eps)
@@ -299,7 +298,7 @@ def _fast_backward(
             if part not in _parts(out):
                 continue
             v = vs[i] * (1j if part else 1)
-            cotangent = _op("tensor")(v, device=out.device).to(out.dtype).view(out.shape)
+            cotangent = published.public.tensor(v, device=out.device).to(out.dtype).view(out.shape)
             columns = _analytical(out, wanted, [cotangent], options)
             for j, (column, u) in enumerate(zip(columns, us)):
                 row = column[:, 0]
@@ -392,7 +391,7 @@ def _forward(
     results = [out for out in _as_tuple(func(*inputs)) if isinstance(out, Tensor)]
     floats = [out for out in results if _is_float(out)]
     places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
-    zeros = {i: _op("zeros_like")(inputs[i]) for i in places}
+    zeros = {i: published.public.zeros_like(inputs[i]) for i in places}
     if not fast and not any(out.requires_grad for out in results):
         every = (_numerical(func, inputs, inputs[i], options.eps, len(results)) for i in places)
         _require_zeros(p for of_x in every for parts in of_x for p in parts)
@@ -402,7 +401,7 @@ def _forward(
         x = inputs[place]
         steps = _units(x, 1)
         if fast:
-            steps = [_op("tensor")(u[0], device=x.device).to(x.dtype).view(x.shape)]
+            steps = [published.public.tensor(u[0], device=x.device).to(x.dtype).view(x.shape)]
             numerical = _along_vectors(func, inputs, x, u, options.eps)
         else:
             numerical = _numerical(func, inputs, x, options.eps, len(results))
@@ -435,14 +434,16 @@ def _undefined_tangents(func: Any, inputs: tuple[Any, ...]) -> None:
     places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     us, _ = _vectors([inputs[i] for i in places], [])
     tangents = {
-        i: _op("tensor")(u[0], device=inputs[i].device).to(inputs[i].dtype).view(inputs[i].shape)
+        i: published.public.tensor(u[0], device=inputs[i].device)
+        .to(inputs[i].dtype)
+        .view(inputs[i].shape)
         for i, u in zip(places, us)
     }
     for i in places:
-        zeros = _tangents(func, inputs, tangents | {i: _op("zeros_like")(inputs[i])})
+        zeros = _tangents(func, inputs, tangents | {i: published.public.zeros_like(inputs[i])})
         without = _tangents(func, inputs, {k: t for k, t in tangents.items() if k != i})
         for k, (have, want) in enumerate(zip(zeros, without)):
-            if have is not None and want is not None and not _op("allclose")(have, want):
+            if have is not None and want is not None and not published.public.allclose(have, want):
                 raise GradcheckError(
                     "Mismatch in tangent values for output with index: ", k, " when input: ",
                     inputs[i], " has an undefined tangent value. ", " Got: ", have,
@@ -457,16 +458,16 @@ def _check_batch(
     function: Callable[..., Any], batched: Any, like: Tensor, output: int | None, text: str
 ) -> None:
     """function of each of two vectors, against `batched` of both."""
-    vectors = [_op("randn_like")(like) for _ in range(2)]
-    expected = [_op("stack")(parts) for parts in zip(*map(function, vectors))]
+    vectors = [published.public.randn_like(like) for _ in range(2)]
+    expected = [published.public.stack(parts) for parts in zip(*map(function, vectors))]
     try:
-        found = batched(_op("stack")(vectors))
+        found = batched(published.public.stack(vectors))
     except RuntimeError as error:
         raise GradcheckError(
             f"While computing batched gradients, got: {error}\n\n{text}"
         ) from error
     for i, (have, want) in enumerate(zip(found, expected)):
-        if not _op("allclose")(have, want):
+        if not published.public.allclose(have, want):
             which = i if output is None else output
             raise GradcheckError(
                 f"For output {which} and input {i}:\n\n{text}\n\nGot:\n{have}\n\nExpected:\n{want}"
@@ -476,9 +477,11 @@ def _check_batch(
 def _batched_backward(output: Tensor, wanted: list[Tensor], index: int) -> None:
     def gradients(v: Tensor) -> Any:
         found = _gradients(output, wanted, v)
-        return tuple(_op("zeros_like")(x) if g is None else g for g, x in zip(found, wanted))
+        return tuple(
+            published.public.zeros_like(x) if g is None else g for g, x in zip(found, wanted)
+        )
 
-    _check_batch(gradients, above.vmap(gradients), output, index, _BATCHED)
+    _check_batch(gradients, late_bound.vmap(gradients), output, index, _BATCHED)
 
 
 def _batched_forward(func: Any, inputs: tuple[Any, ...]) -> None:
@@ -490,9 +493,11 @@ def _batched_forward(func: Any, inputs: tuple[Any, ...]) -> None:
         def tangents(t: Tensor, i: int = i, others: Any = others) -> Any:
             outs = [out for out in _as_tuple(func(*others)) if _is_float(out)]
             found = _tangents(func, others, {i: t})
-            return tuple(_op("zeros_like")(o) if f is None else f for f, o in zip(found, outs))
+            return tuple(
+                published.public.zeros_like(o) if f is None else f for f, o in zip(found, outs)
+            )
 
-        _check_batch(tangents, above.vmap(tangents), x, None, _BATCHED_FORWARD)
+        _check_batch(tangents, late_bound.vmap(tangents), x, None, _BATCHED_FORWARD)
 
 
 def _check_zero_cotangents(outputs: list[Tensor], wanted: list[Tensor], masked: Any) -> None:
@@ -502,13 +507,13 @@ def _check_zero_cotangents(outputs: list[Tensor], wanted: list[Tensor], masked: 
         raise GradcheckError("no Tensors requiring grad found in input")
     if not outputs:
         return
-    zeros = [_op("zeros_like")(out) for out in outputs]
+    zeros = [published.public.zeros_like(out) for out in outputs]
     found = grad(outputs, wanted, zeros, retain_graph=True, allow_unused=True)
     for g, x in zip(found, wanted):
         if g is None:
             continue
         none = bool((g.detach() == 0).all())
-        if not (none or (masked and _op("allclose")(g, _op("zeros_like")(g)))):
+        if not (none or (masked and published.public.allclose(g, published.public.zeros_like(g)))):
             raise GradcheckError("backward not multiplied by grad_output")
         for what in ("dtype", "device", "shape"):
             if getattr(g, what) != getattr(x, what):
@@ -536,7 +541,7 @@ def _undefined_gradients(func: Any, inputs: tuple[Any, ...]) -> None:
             Undefined.apply(out) if only in (None, i) else out
             for i, out in enumerate(_wanted(_as_tuple(func(*inputs))))
         ]
-        zeros = [_op("zeros_like")(out) for out in outputs]
+        zeros = [published.public.zeros_like(out) for out in outputs]
         try:
             found = [*grad(outputs, wanted, zeros, allow_unused=True)]
             if only is None:
@@ -634,7 +639,7 @@ def gradcheck(
     _check_inputs(given)
     if any(x.is_sparse or x.layout in _compressed() for x in _wanted(given)):
         taken: Any = lambda f, values: (f, values)
-        on_values: Any = above.as_sparse_gradcheck(taken)
+        on_values: Any = late_bound.as_sparse_gradcheck(taken)
         func, given = on_values(func, given, masked=bool(masked))
     options = _Options(eps, rtol, atol, nondet_tol, check_grad_dtypes, masked)
     try:
@@ -745,7 +750,7 @@ def gradgradcheck(
     given = _as_tuple(inputs)
     if grad_outputs is None:
         grad_outputs = [
-            above.make_tensor(
+            late_bound.make_tensor(
                 out.shape, dtype=out.dtype, device=out.device, low=-1, high=1, requires_grad=True,
                 noncontiguous=gen_non_contig_grad_outputs,
             )

@@ -9,7 +9,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.arrays.symbolic import SymBool, expect
 from tritorch.core import gates
-from tritorch.core.published import PUBLIC
+from tritorch.ops.reduce import reduction
 
 Message = Callable[[], Any] | str | None
 
@@ -150,7 +150,7 @@ def _check_tensor_all_with(error: type[Exception], cond: Any, message: Message =
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
     if cond.dtype.name != "bool":
         raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
-    if not bool(PUBLIC["all"](cond)):
+    if not bool(reduction.all(cond)):
         _raise(error, message)
 
 

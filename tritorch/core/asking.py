@@ -13,8 +13,7 @@ from typing import Any
 
 from tritorch.arrays import arrays
 from tritorch.arrays.meta import MetaArray
-from tritorch.core import dispatching
-from tritorch.core.published import INTERNAL
+from tritorch.core import dispatching, late_bound
 from tritorch.core.size import Size
 
 # The policy under which a class is asked, by operator.
@@ -50,7 +49,7 @@ def answer(tensor: Any, question: str, *args: Any) -> Any:
     asks = tensor.__dict__.get("_asks", _NONE)
     if QUESTIONS[question] not in asks or dispatching.off.classes:
         return None
-    return INTERNAL["answered_question"](question, tensor, args)
+    return late_bound.answered_question(question, tensor, args)
 
 
 def watch(tensor: Any, asks: frozenset[str]) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays import arrays
-from tritorch.core import above, defaults, dtype as dtypes
+from tritorch.core import defaults, dtype as dtypes, late_bound, published
 from tritorch.core.device import device as Device
 from tritorch.core.layout import layout, sparse_coo, strided
 from tritorch.core.naming import object_named, qualified
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.core.typed_storage import LEGACY
 
@@ -79,7 +78,7 @@ def _new_sparse(kind: dtypes.dtype, args: tuple[Any, ...], kwargs: Any) -> Tenso
         f"torch.sparse_coo_tensor({shown}, dtype=, device=).",
         stacklevel=3,
     )
-    sparse_coo_tensor = PUBLIC["sparse_coo_tensor"]
+    sparse_coo_tensor = published.public.sparse_coo_tensor
     if not args or isinstance(args[0], int):
         return sparse_coo_tensor(args or (0,), dtype=kind, check_invariants=False, **kwargs)
     return sparse_coo_tensor(*args, dtype=kind, check_invariants=False, **kwargs)
@@ -157,4 +156,4 @@ def dtype_and_device(kind: Any, current: Device) -> tuple[dtypes.dtype, Device]:
     raise TypeError("dtype must be a type, str, or dtype object")
 
 
-above.type_name, above.dtype_and_device = type_name, dtype_and_device
+late_bound.type_name, late_bound.dtype_and_device = type_name, dtype_and_device

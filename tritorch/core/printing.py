@@ -11,7 +11,7 @@ import numpy as np
 from tritorch.arrays.arrays import as_numbers
 from tritorch.arrays.meta import MetaArray, is_fake
 from tritorch.arrays.sparse import BY_ROW
-from tritorch.core import above, defaults, dtype as dtypes, scopes
+from tritorch.core import defaults, dtype as dtypes, late_bound, scopes
 from tritorch.core.dtype import FROM_ML_DTYPES
 from tritorch.core.layout import strided
 from tritorch.core.tensor import Tensor
@@ -268,4 +268,4 @@ def add_suffixes(text: str, suffixes: list[str], indent: int) -> str:
     return "".join(parts)
 
 
-above.tensor_str = tensor_str
+late_bound.tensor_str = tensor_str

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.arrays import arrays
-from tritorch.core import above
+from tritorch.core import late_bound
 from tritorch.core.dtype import uint8
 from tritorch.core.resizing import tensors_within
 
@@ -151,7 +151,7 @@ def share(storage: Any, tensor: Any = None) -> None:
     if is_shared(storage):
         return
     # So that Python's own multiprocessing sends it as what it is now, too.
-    above.register_reductions()
+    late_bound.register_reductions()
     nbytes = storage.nbytes()
     alone = tensor is not None and not _has_others(storage, tensor)
     old, root = storage._elements(uint8), storage._array

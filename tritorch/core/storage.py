@@ -13,7 +13,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays import arrays
-from tritorch.core import above, resizing
+from tritorch.core import late_bound, resizing
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import (
     STORED,
@@ -638,4 +638,4 @@ for _class in (UntypedStorage, _StorageBase):
 StorageBase.__module__ = "tritorch._C"
 
 
-above.untyped_storage = UntypedStorage._of
+late_bound.untyped_storage = UntypedStorage._of

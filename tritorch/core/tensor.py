@@ -21,13 +21,12 @@ from tritorch.arrays import arrays
 from tritorch.arrays.meta import MetaArray, is_fake, mode_of
 from tritorch.arrays.nested import NestedArray
 from tritorch.arrays.sparse import SHOWN, SparseArray
-from tritorch.core import above, asking, defaults, dispatching, layout as layouts, scopes
+from tritorch.core import asking, defaults, dispatching, late_bound, layout as layouts, scopes
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
 from tritorch.core.memory_kinds import DLDeviceType
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import INTERNAL
 from tritorch.core.size import Size
 
 if TYPE_CHECKING:
@@ -328,15 +327,15 @@ class Tensor(_C.TensorBase):
             kind = "Sparse" if self.is_sparse else "SparseCsr"
             raise NotImplementedError(f"Cannot access storage of {kind}TensorImpl")
         _C.expose_address(self._array)
-        return above.untyped_storage(self)
+        return late_bound.untyped_storage(self)
 
     def storage(self) -> TypedStorage:
         """The memory as elements of this dtype."""
-        above.warn_of_typed_storage()
+        late_bound.warn_of_typed_storage()
         return self._typed_storage()
 
     def _typed_storage(self) -> TypedStorage:
-        return above.typed_storage(self)
+        return late_bound.typed_storage(self)
 
     def storage_type(self) -> Any:
         """The class of `storage()`."""
@@ -353,10 +352,10 @@ class Tensor(_C.TensorBase):
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The type's name ("tritorch.FloatTensor"), or this tensor as another type."""
         if dtype is None:
-            return above.type_name(self)
+            return late_bound.type_name(self)
         if dtype in BUILTIN:
             raise ValueError(f"invalid type: '{dtype.__name__}'")
-        kind, device = above.dtype_and_device(dtype, self.device)
+        kind, device = late_bound.dtype_and_device(dtype, self.device)
         return self.to(device=device, dtype=kind, non_blocking=non_blocking)
 
     type.takes_types = True  # type: ignore[attr-defined]  # the gate leaves `float` as it is
@@ -421,7 +420,7 @@ class Tensor(_C.TensorBase):
         """The only element as a Python number."""
         if type(self) is not Tensor or dispatching.watching:
             if dispatching.asked(self):
-                return INTERNAL["answered_number"](self)
+                return late_bound.answered_number(self)
         array = self._array
         if math.prod(array.shape) != 1:
             raise RuntimeError(
@@ -522,7 +521,7 @@ class Tensor(_C.TensorBase):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         with dispatching.without_modes():
-            return above.tensor_str(self, tensor_contents)
+            return late_bound.tensor_str(self, tensor_contents)
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and type(self) is Tensor and not self._is_described:
@@ -532,7 +531,7 @@ class Tensor(_C.TensorBase):
     # ---- pickling -----------------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return above.reduce_tensor(self)
+        return late_bound.reduce_tensor(self)
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)

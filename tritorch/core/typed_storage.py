@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import above, defaults
+from tritorch.core import defaults, late_bound, published
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import STORED, all_dtypes, dtype as Dtype
 from tritorch.core.naming import qualified
-from tritorch.core.published import PUBLIC
 from tritorch.core.storage import CONVERSIONS, UntypedStorage, shown
 
 _QUANTIZED = {
@@ -91,7 +90,7 @@ class TypedStorage:
         elif isinstance(given, Sequence):
             if isinstance(given, (str, bytes)):
                 raise TypeError(f"new(): invalid data type '{type(given).__name__}'")
-            values = PUBLIC["tensor"](list(given), dtype=self._numbers(), device=where)
+            values = published.public.tensor(list(given), dtype=self._numbers(), device=where)
             self._untyped_storage = values.untyped_storage()
         else:
             raise _refused(who, f"Argument type not recognized: {type(given)}", TypeError)
@@ -499,4 +498,4 @@ def _of_tensor(tensor: Any) -> TypedStorage:
     return TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True)
 
 
-above.typed_storage, above.warn_of_typed_storage = _of_tensor, warn_of_removal
+late_bound.typed_storage, late_bound.warn_of_typed_storage = _of_tensor, warn_of_removal

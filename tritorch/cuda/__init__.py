@@ -14,7 +14,7 @@ from tritorch._C import (
     CudaUnavailableError,
     OutOfMemoryError as OutOfMemoryError,
 )
-from tritorch.core import above
+from tritorch.core import late_bound
 from tritorch.core.device import cuda_index
 from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope
 from tritorch.cuda import memory as memory, simulator
@@ -289,4 +289,4 @@ def _come_late(name: str) -> Any:
 if not TYPE_CHECKING:  # to checkers every name would be one
     __getattr__ = _come_late
 
-above.device_interface = lambda: sys.modules[__name__]
+late_bound.device_interface = lambda: sys.modules[__name__]

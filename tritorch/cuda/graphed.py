@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
+from tritorch.core import published
 from tritorch.cuda.graphs import CUDAGraph, graph, graph_pool_handle
 from tritorch.cuda.streams import Stream, StreamContext, current_stream
 
@@ -109,9 +110,8 @@ class _Graphed:
 
 
 def _like(outputs: Sequence[Any]) -> tuple[Any, ...]:
-    from tritorch.core.published import PUBLIC
 
-    return tuple(PUBLIC["zeros_like"](o) if o.requires_grad else None for o in outputs)
+    return tuple(published.public.zeros_like(o) if o.requires_grad else None for o in outputs)
 
 
 def _check_module(module: Any) -> None:

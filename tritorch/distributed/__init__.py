@@ -10,7 +10,7 @@ import pdb
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from tritorch.core import above
+from tritorch.core import late_bound
 from tritorch.distributed.constants import (
     DistBackendError,
     DistError,
@@ -84,4 +84,4 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
 
 set_debug_level_from_env()
 
-above.process_rank = lambda: get_rank() if is_available() and is_initialized() else None
+late_bound.process_rank = lambda: get_rank() if is_available() and is_initialized() else None

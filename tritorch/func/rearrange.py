@@ -8,8 +8,8 @@ import math
 import re
 from typing import Any
 
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.shape.joining import stack
 
 Groups = tuple[tuple[str, ...] | str, ...]  # of names; "..." by itself is an ellipsis
 
@@ -23,7 +23,7 @@ def rearrange(
 
     >>> rearrange(images, "b h w c -> b (c h) w")
     """
-    whole: Tensor = tensor if isinstance(tensor, Tensor) else PUBLIC["stack"](list(tensor))
+    whole: Tensor = tensor if isinstance(tensor, Tensor) else stack(list(tensor))
     left, right = _parse(pattern)
     _check_lengths(left, pattern, axes_lengths)
     given = len(left) - ("..." in left)

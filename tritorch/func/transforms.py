@@ -10,12 +10,14 @@ from typing import Any
 
 from tritorch import _C, autograd
 from tritorch.autograd.duals import make_dual, primal_of
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 from tritorch.core.scopes import Scope, recorded
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 from tritorch.func.vmap import vmap
 from tritorch.ops.interpret.vmap import batched_everywhere
+from tritorch.ops.shape.joining import stack
+from tritorch.ops.shape.ranges import eye
 from tritorch.trees.spec import TreeSpec, treespec_leaf
 from tritorch.trees.walk import tree_flatten, tree_map, tree_unflatten
 
@@ -38,7 +40,7 @@ def _gradients(outs: list[Tensor], ins: list[Tensor], gs: Any, keep: bool) -> li
         if any(o._requires_grad for o in outs)
         else [None] * len(ins)
     )
-    return [PUBLIC["zeros_like"](x) if g is None else g for g, x in zip(found, ins)]
+    return [published.public.zeros_like(x) if g is None else g for g, x in zip(found, ins)]
 
 
 def _pick(args: tuple[Any, ...], argnums: Any) -> tuple[list[Any], Any, Callable[[list[Any]], Any]]:
@@ -152,7 +154,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         pairs = [(o, g) for o, g in zip(outs, given) if o._requires_grad]
         keep = nested or any(isinstance(g, Tensor) and g._requires_grad for g in given)
         if not pairs:
-            found = [PUBLIC["zeros_like"](x) for x in leaves]
+            found = [published.public.zeros_like(x) for x in leaves]
         else:
             found = _gradients([o for o, _ in pairs], inputs, [g for _, g in pairs], keep)
         out = tree_unflatten(found, spec)
@@ -186,7 +188,7 @@ def jvp(
     value, aux = result if has_aux else (result, None)
     plain = tree_map(primal_of, value)
     pushed = tree_map(
-        lambda x: PUBLIC["zeros_like"](x) if x._tangent is None else x._tangent, value
+        lambda x: published.public.zeros_like(x) if x._tangent is None else x._tangent, value
     )
     return (plain, pushed, aux) if has_aux else (plain, pushed)
 
@@ -199,7 +201,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
 def _basis(x: Tensor) -> Tensor:
     """One unit vector for each element, shaped like x."""
     n = x.numel()
-    return PUBLIC["eye"](n, dtype=x.dtype, device=x.device).reshape(n, *x.shape)
+    return eye(n, dtype=x.dtype, device=x.device).reshape(n, *x.shape)
 
 
 def jacrev(
@@ -223,7 +225,9 @@ def jacrev(
         for i, out in enumerate(outs):
 
             def one(v: Tensor, i: int = i) -> Any:
-                given = [v if k == i else PUBLIC["zeros_like"](o) for k, o in enumerate(outs)]
+                given = [
+                    v if k == i else published.public.zeros_like(o) for k, o in enumerate(outs)
+                ]
                 return pull(tree_unflatten(given, out_spec))
 
             found = vmap(one, chunk_size=chunk_size)(_basis(out))
@@ -256,7 +260,9 @@ def jacfwd(
         for i, x in enumerate(leaves):
 
             def one(t: Tensor, i: int = i) -> Any:
-                moved = [t if k == i else PUBLIC["zeros_like"](y) for k, y in enumerate(leaves)]
+                moved = [
+                    t if k == i else published.public.zeros_like(y) for k, y in enumerate(leaves)
+                ]
                 return jvp(call, tuple(leaves), tuple(moved), has_aux=has_aux)[1]
 
             mapped = vmap(one, 0, -1, randomness, chunk_size=chunk_size)
@@ -332,7 +338,7 @@ def construct_stacked_leaf(tensors: Any, name: str) -> Tensor:
     wanted = {tensor.requires_grad for tensor in tensors}
     if len(wanted) > 1:
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
-    return PUBLIC["stack"](tensors).detach().requires_grad_(True in wanted)
+    return stack(tensors).detach().requires_grad_(True in wanted)
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:

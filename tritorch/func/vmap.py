@@ -9,11 +9,12 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
-from tritorch.core import above
+from tritorch.core import late_bound
 from tritorch.core.generator import Generator, cuda_generator, default_generator
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret import vmap as batches
+from tritorch.ops.shape.joining import cat
 from tritorch.trees.spec import TreeSpec
 from tritorch.trees.walk import _broadcast_to_and_flatten, tree_flatten, tree_map_
 
@@ -239,7 +240,6 @@ def _in_chunks(
     func: Any, leaves: list[Any], dims: list[Any], spec: TreeSpec, kwargs: dict[str, Any],
     size: int, out_dims: Any, randomness: str, chunk: int,
 ) -> Any:  # fmt: skip
-    from tritorch.core.published import PUBLIC
 
     parts = []
     states = _random_states() if randomness == "same" else []
@@ -257,9 +257,7 @@ def _in_chunks(
     if isinstance(out_dims, tuple) and out_spec.is_leaf():
         (out_dims,) = out_dims
     wanted = _broadcast_to_and_flatten(out_dims, out_spec) or []
-    return out_spec.unflatten(
-        [PUBLIC["cat"](list(column), dim) for column, dim in zip(zip(*flat), wanted)]
-    )
+    return out_spec.unflatten([cat(list(column), dim) for column, dim in zip(zip(*flat), wanted)])
 
 
 def _random_states() -> list[tuple[Generator, Tensor]]:
@@ -268,4 +266,4 @@ def _random_states() -> list[tuple[Generator, Tensor]]:
     return [(generator, generator.get_state()) for generator in generators]
 
 
-above.vmap = vmap
+late_bound.vmap = vmap

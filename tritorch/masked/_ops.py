@@ -10,7 +10,13 @@ from tritorch.core.info import iinfo
 from tritorch.core.promotion import category
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.index.sorting import nanmedian
+from tritorch.ops.pointwise import arithmetic
+from tritorch.ops.pointwise.arithmetic import where
+from tritorch.ops.reduce import reduction
 from tritorch.ops.reduce.reduction import vector_norm
+from tritorch.ops.shape import factory
+from tritorch.ops.shape.shape import broadcast_to
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # tritorch.masked.<name>
 Dims = int | Sequence[int] | None
@@ -52,7 +58,7 @@ def _mask_for(x: Tensor, mask: Tensor) -> Tensor:
             "input)"
         )
     if mask.shape != x.shape:
-        mask = PUBLIC["broadcast_to"](mask, x.shape)
+        mask = broadcast_to(mask, x.shape)
     return mask if mask.dtype is bool_ else mask.bool()
 
 
@@ -66,7 +72,7 @@ def _parts(x: Any, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
 
 
 def _filled(x: Tensor, mask: Tensor | None, value: Any) -> Tensor:
-    return x if mask is None else _in(PUBLIC["where"](mask, x, value), x.dtype)
+    return x if mask is None else _in(where(mask, x, value), x.dtype)
 
 
 def _dims(dim: Dims, ndim: int) -> tuple[int, ...]:
@@ -93,12 +99,12 @@ def _in(x: Tensor, kind: Dtype | None) -> Tensor:
 
 def _count(x: Tensor, mask: Tensor | None, dim: Dims, keepdim: bool) -> Tensor:
     """How many elements there are to a result."""
-    ones = PUBLIC["ones"](x.shape, dtype=int64, device=x.device) if mask is None else mask
+    ones = factory.ones(x.shape, dtype=int64, device=x.device) if mask is None else mask
     return ones.sum(_dims(dim, x.ndim) if x.ndim else None, keepdim)
 
 
 def _sum(x: Tensor, mask: Tensor | None, dim: Dims, keepdim: bool, kind: Any) -> Tensor:
-    return PUBLIC["sum"](_filled(x, mask, 0), _dims(dim, x.ndim), keepdim, dtype=kind)
+    return reduction.sum(_filled(x, mask, 0), _dims(dim, x.ndim), keepdim, dtype=kind)
 
 
 # ---- reductions ----------------------------------------------------------------------------------
@@ -222,7 +228,7 @@ def median(
     d = _dims(dim, x.ndim)[0]
     floating = x.dtype.is_floating_point
     x = _filled(x if floating else x.to(float32), mask, float("nan"))
-    out = PUBLIC["nanmedian"](x, d, bool(keepdim))[0]
+    out = nanmedian(x, d, bool(keepdim))[0]
     if floating:
         return out
     if bool(out.isnan().any()):
@@ -316,7 +322,7 @@ def logsumexp(
     x, mask = _parts(input, mask)
     x = _in(x, dtype)
     x = _filled(x, mask, _identity("logsumexp", x.dtype))
-    return PUBLIC["logsumexp"](x, _dims(dim, x.ndim), keepdim).to(x.dtype)
+    return reduction.logsumexp(x, _dims(dim, x.ndim), keepdim).to(x.dtype)
 
 
 @_public
@@ -334,7 +340,7 @@ def logaddexp(
         x, mask = _parts(value, mask)
         x = _in(x, dtype)
         sides.append(_filled(x, mask, _identity("logaddexp", x.dtype)))
-    return _in(PUBLIC["logaddexp"](*sides), dtype or sides[0].dtype)
+    return _in(arithmetic.logaddexp(*sides), dtype or sides[0].dtype)
 
 
 # ---- scans and normalisations --------------------------------------------------------------------

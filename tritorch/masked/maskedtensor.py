@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, cast
 
 from tritorch import _C
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import scopes
+from tritorch.core import published, scopes
 from tritorch.core.dtype import (
     bool_,
     dtype as Dtype,
@@ -27,7 +27,6 @@ from tritorch.core.dtype import (
     uint8,
 )
 from tritorch.core.naming import torch_name
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.masked import _ops
 from tritorch.ops.record.publishing import record_of
@@ -146,7 +145,7 @@ def _all(func: Any, args: Any, kwargs: Any) -> Any:
 def _where(func: Any, args: Any, kwargs: Any) -> Any:
     condition, *values = args
     masks = [
-        x.get_mask() if isinstance(x, MaskedTensor) else PUBLIC["ones_like"](x, dtype=bool_)
+        x.get_mask() if isinstance(x, MaskedTensor) else published.public.ones_like(x, dtype=bool_)
         for x in values
     ]
     return _masked(func(condition, *map(_of, values), **kwargs), func(condition, *masks))

@@ -13,6 +13,9 @@ from tritorch.core.tensor import Tensor as Tensor
 from tritorch.nested._internal import nested_tensor as _jagged
 from tritorch.ops.interpret.nested import build as _build
 from tritorch.ops.interpret.nested.record import nested_view as _nested_view
+from tritorch.ops.shape.factory import as_tensor as _as_tensor, tensor as _tensor
+from tritorch.ops.shape.joining import cat as _cat
+from tritorch.ops.shape.ranges import arange as _arange
 
 __all__ = [
     "as_nested_tensor",
@@ -40,8 +43,7 @@ def nested_tensor(
     if layout is not _layouts.jagged:
         raise _unsupported(layout)
     tensors = [
-        each.detach() if isinstance(each, Tensor) else _PUBLIC["as_tensor"](each)
-        for each in tensor_list
+        each.detach() if isinstance(each, Tensor) else _as_tensor(each) for each in tensor_list
     ]
     with _no_grad():
         found: Tensor = _jagged.jagged_from_list(tensors, None, dtype, device)[0]
@@ -80,7 +82,7 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
         return _jagged.jagged_from_list(list(ts), None, dtype, device)[0]
     count, length = ts.shape[:2]
     values = ts.contiguous().flatten(0, 1).to(device=device, dtype=dtype)
-    ends = _PUBLIC["arange"](0, count * length + 1, length, device=values.device)
+    ends = _arange(0, count * length + 1, length, device=values.device)
     return _jagged.nested_view_from_values_offsets(
         values, ends, min_seqlen=length, max_seqlen=length
     )
@@ -107,7 +109,7 @@ def nested_tensor_from_jagged(
             raise RuntimeError(
                 "nested_tensor_from_jagged(): At least one of offsets or lengths is required."
             )
-        offsets = _PUBLIC["cat"]([lengths.new_zeros(1), lengths.cumsum(0)])
+        offsets = _cat([lengths.new_zeros(1), lengths.cumsum(0)])
         lengths = None
     return _jagged.nested_view_from_values_offsets_lengths(
         values, offsets, lengths, 1 if jagged_dim is None else jagged_dim, min_seqlen, max_seqlen
@@ -132,7 +134,7 @@ def narrow(
     if dim != 1:
         raise RuntimeError("jagged layout only supports dim=1")
     starts, lengths = (
-        each if isinstance(each, Tensor) else _PUBLIC["tensor"]([each], device=tensor.device)
+        each if isinstance(each, Tensor) else _tensor([each], device=tensor.device)
         for each in (start, length)
     )
     return _jagged.jagged_from_tensor_and_lengths(tensor, starts, lengths)[0]
@@ -149,7 +151,7 @@ def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
             f"torch.nested.masked_select requires a strided mask, given: {mask.layout}"
         )
     counts = mask.expand(tensor.shape).sum(tensor.ndim - 1).view(-1)
-    ends = _PUBLIC["cat"]([counts.new_zeros(1), counts.cumsum(0)])
+    ends = _cat([counts.new_zeros(1), counts.cumsum(0)])
     return _jagged.nested_view_from_values_offsets(tensor.masked_select(mask), ends)
 
 

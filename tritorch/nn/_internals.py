@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tritorch.arrays.symbolic import SymInt
+from tritorch.core import published
 from tritorch.core.dtype import bool_, dtype as DType
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.index.embedding import embedding_renorm_
 from tritorch.ops.linalg.linear import linear
@@ -68,7 +68,7 @@ def _canonical_mask(
         )
     if mask.is_floating_point():
         return mask
-    zeros = PUBLIC["zeros_like"](mask, dtype=target_type)
+    zeros = published.public.zeros_like(mask, dtype=target_type)
     return zeros.masked_fill_(mask, -math.inf)
 
 
@@ -114,7 +114,7 @@ def _in_projection_packed(
         b_q, b_kv = (None, None) if b is None else b.split([size, 2 * size])
         return linear(q, w_q, b_q), *_parts(linear(k, w_kv, b_kv), 2)
     biases = (None,) * 3 if b is None else b.chunk(3)
-    return tuple(linear(x, *each) for x, *each in zip((q, k, v), w.chunk(3), biases))
+    return tuple(linear(*each) for each in zip((q, k, v), w.chunk(3), biases))
 
 
 def _parts(joined: Tensor, n: int) -> tuple[Tensor, ...]:

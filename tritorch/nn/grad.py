@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch import autograd
-from tritorch.core.published import FUNCTIONAL
+from tritorch.core import published
 from tritorch.core.tensor import Tensor
 
 
@@ -52,9 +52,9 @@ def _of_weight(convolution: Callable[..., Any], name: str) -> Callable[..., Any]
     return gradient
 
 
-conv1d_input = _of_input(FUNCTIONAL["conv1d"], "conv1d_input")
-conv2d_input = _of_input(FUNCTIONAL["conv2d"], "conv2d_input")
-conv3d_input = _of_input(FUNCTIONAL["conv3d"], "conv3d_input")
-conv1d_weight = _of_weight(FUNCTIONAL["conv1d"], "conv1d_weight")
-conv2d_weight = _of_weight(FUNCTIONAL["conv2d"], "conv2d_weight")
-conv3d_weight = _of_weight(FUNCTIONAL["conv3d"], "conv3d_weight")
+conv1d_input = _of_input(published.functional.conv1d, "conv1d_input")
+conv2d_input = _of_input(published.functional.conv2d, "conv2d_input")
+conv3d_input = _of_input(published.functional.conv3d, "conv3d_input")
+conv1d_weight = _of_weight(published.functional.conv1d, "conv1d_weight")
+conv2d_weight = _of_weight(published.functional.conv2d, "conv2d_weight")
+conv3d_weight = _of_weight(published.functional.conv3d, "conv3d_weight")

@@ -8,9 +8,12 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from tritorch.autograd import no_grad
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg import linalg_qr
+from tritorch.ops.pointwise.arithmetic import where
+from tritorch.ops.random.random import randperm
+from tritorch.ops.shape import ranges
 
 _R = TypeVar("_R")
 _P = ParamSpec("_P")
@@ -104,19 +107,19 @@ def _redraw(t: Tensor, mean: float, std: float, a: float, b: float, generator: A
     low, high = t.new_tensor(a).item(), t.new_tensor(b).item()
     t.normal_(mean, std, generator=generator)
     while bool((outside := (t < low) | (t > high)).any()):
-        again = PUBLIC["empty_like"](t).normal_(mean, std, generator=generator)
-        t.copy_(PUBLIC["where"](outside, again, t))
+        again = published.public.empty_like(t).normal_(mean, std, generator=generator)
+        t.copy_(where(outside, again, t))
 
 
 def _reject(t: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> None:
     """Uniform numbers, accepted as often as their density is to the highest one."""
     mode = max(a, min(mean, b))
     log_peak = -0.5 * ((mode - mean) / std) ** 2
-    candidates, levels = PUBLIC["empty_like"](t), PUBLIC["empty_like"](t)
+    candidates, levels = published.public.empty_like(t), published.public.empty_like(t)
     pending: Any = None
     while pending is None or bool(pending.any()):
         candidates.uniform_(a, b, generator=generator)
-        t.copy_(candidates if pending is None else PUBLIC["where"](pending, candidates, t))
+        t.copy_(candidates if pending is None else where(pending, candidates, t))
         density = candidates.sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(log_peak)
         rejected = levels.uniform_(generator=generator).log_().gt(density)
         pending = rejected if pending is None else pending & rejected
@@ -141,7 +144,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    return _fill(tensor, lambda t: PUBLIC["eye"](*t.shape, out=t, dtype=t.dtype, device=t.device))
+    return _fill(tensor, lambda t: ranges.eye(*t.shape, out=t, dtype=t.dtype, device=t.device))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
@@ -231,7 +234,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     def fill(t: Tensor) -> None:
         t.normal_(0, std, generator=generator)
         for col in range(cols):
-            t[PUBLIC["randperm"](rows)[:n_zeros], col] = 0
+            t[randperm(rows)[:n_zeros], col] = 0
 
     return _fill(tensor, fill)
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tritorch import _C
 from tritorch.arrays.meta import is_fake
-from tritorch.core import above
-from tritorch.core.published import PUBLIC
+from tritorch.core import late_bound
 from tritorch.core.tensor import Tensor, make_subclass
+from tritorch.ops.shape.factory import empty
 
 
 class _ParameterMeta(type):
@@ -26,7 +26,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         if data is None:
-            data = PUBLIC["empty"](0)
+            data = empty(0)
         if type(data) is Tensor or type(data) is Parameter:
             if requires_grad and data.is_inference() and not _C.is_inference_mode():
                 raise RuntimeError(
@@ -61,7 +61,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + shown
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return above.reduce_parameter(self)
+        return late_bound.reduce_parameter(self)
 
 
 _C.register_part("Parameter", Parameter)
@@ -89,7 +89,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
         if data is None:
-            data = PUBLIC["empty"](0)
+            data = empty(0)
         out = data.detach().requires_grad_(data.requires_grad)
         out._is_buffer, out.persistent = True, persistent
         return out
@@ -105,7 +105,7 @@ class UninitializedTensorMixin:
         """Becomes an uninitialised tensor of a shape."""
         device = self.device if device is None else device
         dtype = self.dtype if dtype is None else dtype
-        self.data = PUBLIC["empty"](shape, device=device, dtype=dtype)
+        self.data = empty(shape, device=device, dtype=dtype)
         self.__class__ = self.cls_to_become
 
     @property
@@ -133,7 +133,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
-        data = PUBLIC["empty"](0, device=device, dtype=dtype)
+        data = empty(0, device=device, dtype=dtype)
         return make_subclass(cls, data, requires_grad)
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
@@ -161,7 +161,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None,
         persistent: bool = True,
     ) -> Any:  # fmt: skip
-        out = make_subclass(cls, PUBLIC["empty"](0, device=device, dtype=dtype), requires_grad)
+        out = make_subclass(cls, empty(0, device=device, dtype=dtype), requires_grad)
         out.persistent, out._is_buffer = persistent, True
         return out
 

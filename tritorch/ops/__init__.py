@@ -3,7 +3,7 @@
 from typing import Any
 
 from tritorch.compat.legacy_operators import aten, compat, former, nested, vendors
-from tritorch.core import arguments, profiling
+from tritorch.core import arguments, late_bound, profiling
 from tritorch.core.published import INTERNAL, PUBLIC
 from tritorch.ops import collectives, linalg
 from tritorch.ops.fft import fft, stft, windows
@@ -146,8 +146,7 @@ profiling.filled_by = _profiled_fills
 profiling.cost_of = _profiled_cost
 profiling.inputs_of = _profiled_inputs
 profiling.prepare = _prepare_profile
-INTERNAL["answered_number"] = _answered_number
-INTERNAL["answered_question"] = _answered_question
+late_bound.answered_number, late_bound.answered_question = _answered_number, _answered_question
 arguments.declared_names = _names_of_arguments
 arguments.declared_forms = _forms_of_calls
 arguments.declared_numbers = _numbers

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from tritorch.autograd.grad_mode import set_grad_enabled
 from tritorch.core.defaults import get_default_dtype
 from tritorch.core.dtype import dtype as Dtype, float32, float64
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn.parameter import Parameter
+from tritorch.ops.shape.memory import view_as_real
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -65,7 +65,7 @@ def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
     for i, p in enumerate(params):
         if p.is_complex():
             for each in (params, *state_and_grads):
-                each[i] = PUBLIC["view_as_real"](each[i])
+                each[i] = view_as_real(each[i])
 
 
 def _get_scalar_dtype(is_fused: bool | None = None) -> Dtype:

@@ -28,13 +28,13 @@ from tritorch.core.dispatching import entered, watching
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.kernels.optim_rules import Variant, options_of, rebound, whole
-from tritorch.ops import PUBLIC
 from tritorch.ops.lists.multi_tensor import copy_back, dense, norm_of_all
+from tritorch.ops.pointwise.arithmetic import maximum, where
 from tritorch.ops.record.backends import backend
 from tritorch.ops.shape.memory import view_as_real
 from tritorch.optim._per_parameter import PerParameter, check_devices, numbers_of, refuse_sparse
 
-_where = PUBLIC["where"]
+_where = where
 
 
 # ---- formulas on numbers and tensors -------------------------------------------------------------
@@ -46,7 +46,7 @@ def _number_or_tensor(method: str, function: Callable[..., Any]) -> Callable[...
 
 def _maximum(x: Any, y: Any) -> Any:
     if isinstance(x, Tensor):
-        return PUBLIC["maximum"](x, y) if isinstance(y, Tensor) else x.clamp(min=y)
+        return maximum(x, y) if isinstance(y, Tensor) else x.clamp(min=y)
     return max(x, y)
 
 

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch.autograd import enable_grad, set_grad_enabled
+from tritorch.core import published
 from tritorch.core.defaults import get_default_dtype
 from tritorch.core.dtype import float32, float64
 from tritorch.core.layout import preserve_format
 from tritorch.core.tensor import Tensor
-from tritorch.ops import PUBLIC
 from tritorch.ops.shape.factory import tensor
 from tritorch.optim.optimizer import Optimizer
 
 Number = float | Tensor
-zeros_like, full_like = PUBLIC["zeros_like"], PUBLIC["full_like"]
+zeros_like, full_like = published.public.zeros_like, published.public.full_like
 
 _CAPTURABLE_DEVICES = ["cuda"]
 _FUSED_DEVICES = ["cpu", "cuda"]

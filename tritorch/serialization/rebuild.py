@@ -293,7 +293,7 @@ def _rebuild_sparse_tensor(layout: Any, data: Any, *, charge: Charge = _free) ->
         size = data[2] if len(data) > 2 else None
         coalesced = bool(data[3]) if len(data) > 3 else None
         return build.sparse_coo_tensor(
-            *data[:2], size, check_invariants=True, is_coalesced=coalesced
+            data[0], data[1], size, check_invariants=True, is_coalesced=coalesced
         )
     if layout is layouts.strided or len(data) > n + 1:
         raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")

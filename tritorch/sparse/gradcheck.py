@@ -9,7 +9,6 @@ from typing import Any
 
 from tritorch.arrays.sparse import BY_ROW, SparseArray
 from tritorch.core import layout as layouts
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.record import (
     coalesced,
@@ -18,6 +17,7 @@ from tritorch.ops.interpret.sparse.record import (
     gather_like,
     is_sparse,
 )
+from tritorch.ops.shape import ranges
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
@@ -59,7 +59,7 @@ def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
 
 def _with_every_element(x: Tensor) -> Tensor:
     """The same tensor with an entry at every place."""
-    array, arange = x._array, PUBLIC["arange"]
+    array, arange = x._array, ranges.arange
     if array.plain is None:
         shape = array.shape[: array.sparse_dims]
         places = from_keys(arange(math.prod(shape), device=x.device), shape)

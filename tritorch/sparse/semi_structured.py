@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 from tritorch.core import dtype as dtypes, scopes
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, make_subclass
+from tritorch.ops.shape.factory import zeros
 
 
 class _Config(NamedTuple):
@@ -46,7 +46,7 @@ class SparseSemiStructuredTensor(Tensor):
         kept = packed if packed is not None else packed_t
         if kept is None:
             raise ValueError("At least one of packed or packed_t must be provided")
-        shell = PUBLIC["zeros"]((), dtype=kept.dtype, device=kept.device).expand(tuple(shape))
+        shell = zeros((), dtype=kept.dtype, device=kept.device).expand(tuple(shape))
         out = make_subclass(cls, shell, requires_grad)
         out.packed, out.meta, out.packed_t, out.meta_t = packed, meta, packed_t, meta_t
         out.compressed_swizzled_bitmask = compressed_swizzled_bitmask

@@ -19,8 +19,10 @@ import numpy as np
 from tritorch.core.dtype import complex128, dtype as Dtype, float16, float32, float64, int64
 from tritorch.core.layout import strided
 from tritorch.core.promotion import promote_types
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.pointwise.comparison import isclose
+from tritorch.ops.shape import factory
+from tritorch.ops.shape.factory import as_tensor
 from tritorch.testing._mismatch import (
     ErrorMeta,
     default_tolerances,
@@ -243,7 +245,7 @@ class TensorLikePair(Pair):
         if isinstance(tensor_like, Tensor):
             return tensor_like
         try:
-            return PUBLIC["as_tensor"](tensor_like)
+            return as_tensor(tensor_like)
         except Exception:
             raise UnsupportedInputs from None
 
@@ -331,9 +333,9 @@ class TensorLikePair(Pair):
         rtol = self.rtol if rtol is None else rtol
         atol = self.atol if atol is None else atol
         if a.dtype.is_floating_point and a.dtype.itemsize == 1:
-            close = PUBLIC["isclose"](a.float(), b.float(), rtol, atol, equal_nan=self.equal_nan)
+            close = isclose(a.float(), b.float(), rtol, atol, equal_nan=self.equal_nan)
         else:
-            close = PUBLIC["isclose"](a, b, rtol, atol, equal_nan=self.equal_nan)
+            close = isclose(a, b, rtol, atol, equal_nan=self.equal_nan)
         if bool(close.all()):
             return
         if a.is_nested:
@@ -503,9 +505,9 @@ def assert_allclose(
         stacklevel=2,
     )
     if not isinstance(actual, Tensor):
-        actual = PUBLIC["tensor"](actual)
+        actual = factory.tensor(actual)
     if not isinstance(expected, Tensor):
-        expected = PUBLIC["tensor"](expected, dtype=actual.dtype)
+        expected = factory.tensor(expected, dtype=actual.dtype)
     if rtol is None and atol is None:
         rtol, atol = default_tolerances(actual, expected, dtype_precisions=_OLD_TOLERANCES)
     assert_close(

@@ -10,8 +10,11 @@ from tritorch.core.device import device as Device
 from tritorch.core.dtype import bool_, dtype as Dtype, float32, uint8
 from tritorch.core.info import finfo, iinfo
 from tritorch.core.promotion import category
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.random.random import randint
+from tritorch.ops.shape.factory import empty
+from tritorch.ops.shape.joining import repeat_interleave
+from tritorch.ops.shape.memory import view_as_real
 
 
 def _limits(kind: Dtype) -> tuple[float, float]:
@@ -80,15 +83,15 @@ def make_tensor(
     usual = (0, 2) if dtype is bool_ else (0, 10) if dtype is uint8 else (-9, 10 - (rank >= 2))
     first, last = _interval(low, high, usual, dtype)
     if rank < 2:
-        out = PUBLIC["randint"](int(first), int(last), shape, dtype=dtype, device=device)
+        out = randint(int(first), int(last), shape, dtype=dtype, device=device)
     else:
         narrow = dtype.itemsize == 1
-        out = PUBLIC["empty"](shape, dtype=float32 if narrow else dtype, device=device)
-        parts = PUBLIC["view_as_real"](out) if rank == 3 else out
+        out = empty(shape, dtype=float32 if narrow else dtype, device=device)
+        parts = view_as_real(out) if rank == 3 else out
         parts.uniform_(first, last) if first < last else parts.fill_(first)
         out = out.to(dtype)
     if noncontiguous and out.numel() > 1:
-        out = PUBLIC["repeat_interleave"](out, 2, -1)[..., ::2]
+        out = repeat_interleave(out, 2, -1)[..., ::2]
     elif memory_format is not None:
         out = out.clone(memory_format=memory_format)
     if exclude_zero:

@@ -12,7 +12,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from tritorch import _C
-from tritorch.core import above
+from tritorch.core import late_bound
 from tritorch.triton import assemblers, keys, plan
 from tritorch.triton.installing import lock
 
@@ -165,17 +165,17 @@ class TritorchDriver(DriverBase):
         return device("cuda", self.get_current_device())
 
     def get_device_interface(self) -> Any:
-        return above.device_interface()
+        return late_bound.device_interface()
 
     def get_benchmarker(self) -> Callable[..., Any]:
         if _C.is_simulated():  # times here say nothing of a GPU: any choice is as good
             return _run_once
-        return above.do_bench
+        return late_bound.do_bench
 
     def get_empty_cache_for_benchmark(self) -> _C.Array:
         from tritorch.core.dtype import int32
 
-        return above.device_interface().empty((64 * 1024 * 1024,), dtype=int32)
+        return late_bound.device_interface().empty((64 * 1024 * 1024,), dtype=int32)
 
     def clear_cache(self, cache: _C.Array) -> None:
         cache.zero_()

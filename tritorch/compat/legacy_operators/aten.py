@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.dims import wrap_dim
-from tritorch.core.published import PUBLIC
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.ops.loss import loss
@@ -85,7 +84,7 @@ def native_batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps
     )
     if not training:
-        none = PUBLIC["empty"]((0,), dtype=mean.dtype, device=input.device)
+        none = published.public.empty((0,), dtype=mean.dtype, device=input.device)
         return out, none, none.clone()
     return out, mean, rstd
 
@@ -166,7 +165,7 @@ def from_file(
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A file as a vector; shared: writes go to the file, which is made if need be."""
-    if device is not None and PUBLIC["empty"](0, device=device).is_cuda:
+    if device is not None and published.public.empty(0, device=device).is_cuda:
         raise RuntimeError("from_file: tensors on a GPU are not in files; use .to(device)")
     kind = defaults.dtype() if dtype is None else dtype
     count = int(size or 0)
@@ -180,5 +179,5 @@ def from_file(
                 f"({error.errno})"
             ) from None
     storage = UntypedStorage.from_file(filename, bool(shared), count * kind.itemsize)
-    out = PUBLIC["empty"]((0,), dtype=kind).set_(storage, 0, (count,), (1,))
+    out = published.public.empty((0,), dtype=kind).set_(storage, 0, (count,), (1,))
     return out.requires_grad_() if requires_grad else out

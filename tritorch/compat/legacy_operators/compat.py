@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core import published
 from tritorch.core.arguments import Number
 from tritorch.core.dispatching import asked
-from tritorch.core.published import FUNCTIONAL, PUBLIC
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Array
 from tritorch.ops.shape.memory import as_strided
@@ -71,4 +72,4 @@ def publish() -> None:
     tensor.__nonzero__ = Tensor.__bool__
     tensor.__div__ = Tensor.__truediv__
     tensor.__idiv__ = Tensor.__itruediv__
-    PUBLIC["threshold_"] = FUNCTIONAL["threshold_"]
+    PUBLIC["threshold_"] = published.functional.threshold_

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any, NoReturn
 
+from tritorch.core import published
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor
@@ -23,7 +24,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
         raise TypeError("map2_ is only implemented on CPU tensors")
     columns = [v.expand(self.shape).flatten().tolist() for v in (self, x, y)]
     values = [callable(*row) for row in zip(*columns)]
-    return self.copy_(PUBLIC["tensor"](values, dtype=self.dtype).reshape(self.shape))
+    return self.copy_(published.public.tensor(values, dtype=self.dtype).reshape(self.shape))
 
 
 def module_load(self: Tensor, other: Any, assign: bool = False) -> Tensor:

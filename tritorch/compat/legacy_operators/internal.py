@@ -12,13 +12,19 @@ from typing import Any
 from tritorch.arrays import arrays
 from tritorch.arrays.symbolic import expect
 from tritorch.compat.legacy_operators.layers import REDUCTIONS, internal, vjp
-from tritorch.core import asking, dtype as dtypes, layout as layouts
+from tritorch.core import asking, dtype as dtypes, layout as layouts, published
 from tritorch.core.dispatching import asked
 from tritorch.core.dtype import bool_, float32
 from tritorch.core.info import finfo
-from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC
+from tritorch.core.published import FUNCTIONAL, INTERNAL
 from tritorch.core.tensor import Tensor
+from tritorch.ops.nn.dropout import dropout
+from tritorch.ops.nn.norm import layer_norm
 from tritorch.ops.record.operator import OPERATORS
+from tritorch.ops.reduce.reduction import var_mean
+from tritorch.ops.reduce.softmax import log_softmax, softmax
+from tritorch.ops.shape.copying import clone
+from tritorch.ops.shape.factory import ones
 from tritorch.ops.shape.parts import writable
 
 # ---- values, copies ------------------------------------------------------------------------------
@@ -44,7 +50,7 @@ def _to_copy(
 
 @internal("alias", "lift", "lift_fresh")
 def _same_memory(self: Tensor) -> Tensor:
-    return PUBLIC["view_as"](self, self) if "view_as" in PUBLIC else self.view_as(self)
+    return self.view_as(self)
 
 
 def _cast(name: str, kind: Any) -> None:
@@ -93,7 +99,7 @@ def _assert_tensor_metadata(
 
 @internal("zero")
 def _zero(self: Tensor) -> Tensor:
-    return PUBLIC["zeros_like"](self)
+    return published.public.zeros_like(self)
 
 
 def _drawn(name: str, written: str) -> None:
@@ -108,12 +114,12 @@ _drawn("normal_functional", "normal_")
 
 @internal("copy")
 def _copy(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
-    return PUBLIC["clone"](self).copy_(src)
+    return clone(self).copy_(src)
 
 
 @internal("fill.Scalar", "fill.Tensor")
 def _fill(self: Tensor, value: Any) -> Tensor:
-    return PUBLIC["clone"](self).fill_(value)
+    return clone(self).fill_(value)
 
 
 @internal("_unsafe_view", "_reshape_alias")
@@ -160,12 +166,12 @@ def _widened(self: Tensor, half_to_float: bool) -> Tensor:
 
 @internal("_softmax")
 def _softmax(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    return PUBLIC["softmax"](_widened(self, half_to_float), dim)
+    return softmax(_widened(self, half_to_float), dim)
 
 
 @internal("_log_softmax")
 def _log_softmax(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    return PUBLIC["log_softmax"](_widened(self, half_to_float), dim)
+    return log_softmax(_widened(self, half_to_float), dim)
 
 
 @internal("native_layer_norm")
@@ -173,9 +179,9 @@ def _native_layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
-    out = FUNCTIONAL["layer_norm"](input, tuple(normalized_shape), weight, bias, eps)
+    out = layer_norm(input, tuple(normalized_shape), weight, bias, eps)
     wide = input.detach()
-    var, mean = PUBLIC["var_mean"](wide, dims, correction=0, keepdim=True)
+    var, mean = var_mean(wide, dims, correction=0, keepdim=True)
     return out, mean, (var + eps).rsqrt()
 
 
@@ -221,8 +227,8 @@ _numbered_loss("huber_loss", "delta", 1.0)
 @internal("native_dropout")
 def _native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     if not train or p == 0:
-        return input.clone(), PUBLIC["ones_like"](input, dtype=PUBLIC["ones"](1).bool().dtype)
-    mask = PUBLIC["rand_like"](input) >= p
+        return input.clone(), published.public.ones_like(input, dtype=ones(1).bool().dtype)
+    mask = published.public.rand_like(input) >= p
     return input * mask * (1 / (1 - p) if p < 1 else 0.0), mask
 
 
@@ -241,7 +247,7 @@ INTERNAL["log_sigmoid"] = FUNCTIONAL["logsigmoid"]
 
 @internal("elu")
 def _elu(self: Tensor, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Tensor:
-    out = FUNCTIONAL["elu"](self * input_scale if input_scale != 1 else self, alpha)
+    out = published.functional.elu(self * input_scale if input_scale != 1 else self, alpha)
     return out * scale if scale != 1 else out
 
 
@@ -274,7 +280,7 @@ def _threshold_backward(grad_output: Tensor, self: Tensor, threshold: Any) -> Te
 
 @internal("gelu_")
 def _gelu_(self: Tensor, *, approximate: str = "none") -> Tensor:
-    return self.copy_(FUNCTIONAL["gelu"](self, approximate=approximate))
+    return self.copy_(published.functional.gelu(self, approximate=approximate))
 
 
 @internal("_scaled_dot_product_attention_math")
@@ -289,7 +295,7 @@ def _scaled_dot_product_attention_math(
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = (query * factor) @ key.transpose(-2, -1)
     if is_causal:
-        seen = PUBLIC["ones"](scores.shape[-2:], dtype=bool_, device=query.device).tril()
+        seen = ones(scores.shape[-2:], dtype=bool_, device=query.device).tril()
         scores = scores.masked_fill(~seen, -math.inf)
     if attn_mask is not None:
         is_bool = attn_mask.dtype is bool_
@@ -297,7 +303,7 @@ def _scaled_dot_product_attention_math(
     weights = INTERNAL["_safe_softmax"](scores, -1)
     if dropout_mask is not None:
         return weights.masked_fill(dropout_mask, 0) / (1 - dropout_p) @ value, weights
-    kept = FUNCTIONAL["dropout"](weights, dropout_p) if dropout_p else weights
+    kept = dropout(weights, dropout_p) if dropout_p else weights
     return kept @ value, weights
 
 

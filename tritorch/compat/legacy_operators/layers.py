@@ -10,10 +10,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import scopes
-from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC
+from tritorch.core import published, scopes
+from tritorch.core.published import FUNCTIONAL, INTERNAL
 from tritorch.core.tensor import Tensor
+from tritorch.ops.loss.loss import (
+    cross_entropy,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    nll_loss,
+)
+from tritorch.ops.nn.attention import scaled_dot_product_attention
+from tritorch.ops.nn.conv import convolution
+from tritorch.ops.nn.folding import fold
+from tritorch.ops.nn.grid import grid_sampler
 from tritorch.ops.nn.norm import normalised_by_batch, summed_rows
+from tritorch.ops.nn.upsample import interpolate
+from tritorch.ops.pointwise.arithmetic import where
+from tritorch.ops.pointwise.pointwise import logit, sigmoid
+from tritorch.ops.reduce.softmax import softmax
+from tritorch.ops.shape.factory import ones, tensor
+from tritorch.ops.shape.padding import pad
+from tritorch.ops.shape.ranges import arange
 
 REDUCTIONS = ("none", "mean", "sum")  # as ATen numbers them
 
@@ -137,7 +154,7 @@ for _dims in (2, 3):
 
 def _padding(name: str, mode: str) -> None:
     def forward(self: Tensor, padding: Any) -> Tensor:
-        return FUNCTIONAL["pad"](self, tuple(padding), mode)
+        return pad(self, tuple(padding), mode)
 
     INTERNAL[name] = forward
     INTERNAL[f"{name}_backward"] = lambda grad_output, self, padding: _first(
@@ -154,7 +171,7 @@ for _dims in (1, 2, 3):
 def _col2im(
     self: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any
 ) -> Tensor:
-    return FUNCTIONAL["fold"](self, output_size, kernel_size, dilation, padding, stride)
+    return fold(self, output_size, kernel_size, dilation, padding, stride)
 
 
 @internal("unfold_backward")
@@ -170,7 +187,7 @@ def _filtered(name: str, mode: str, antialias: bool) -> None:
         self: Tensor, output_size: Any, align_corners: bool, scales_h: Any = None,
         scales_w: Any = None,
     ) -> Tensor:  # fmt: skip
-        return FUNCTIONAL["interpolate"](
+        return interpolate(
             self, tuple(output_size), mode=mode, align_corners=align_corners, antialias=antialias
         )
 
@@ -194,9 +211,7 @@ def _sampling(dims: int) -> None:
         grad_output: Tensor, input: Tensor, grid: Tensor, interpolation_mode: int,
         padding_mode: int, align_corners: bool, output_mask: Any = (True, True),
     ) -> tuple[Tensor | None, ...]:  # fmt: skip
-        sample = lambda x, g: PUBLIC["grid_sampler"](
-            x, g, interpolation_mode, padding_mode, align_corners
-        )
+        sample = lambda x, g: grid_sampler(x, g, interpolation_mode, padding_mode, align_corners)
         return tuple(vjp(sample, (input, grid), grad_output, output_mask))
 
     INTERNAL[f"grid_sampler_{dims}d_backward"] = backward
@@ -214,7 +229,7 @@ def _convolution_backward(
     grad_output: Tensor, input: Tensor, weight: Tensor, bias_sizes: Any, stride: Any, padding: Any,
     dilation: Any, transposed: bool, output_padding: Any, groups: int, output_mask: Any,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    forward = lambda x, w: PUBLIC["convolution"](
+    forward = lambda x, w: convolution(
         x, w, None, stride, padding, dilation, transposed, output_padding, groups
     )
     if any(output_mask[:2]):
@@ -230,7 +245,7 @@ def _native_batch_norm_legit(
     input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
     momentum: float, eps: float,
 ) -> Any:  # fmt: skip
-    return PUBLIC["native_batch_norm"](
+    return published.public.native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )
 
@@ -270,7 +285,7 @@ def _batch_norm_with_update(
     found = _native_batch_norm_legit(
         input, weight, bias, running_mean, running_var, True, momentum, eps
     )
-    return (*found, input.new_empty((0,), dtype=PUBLIC["ones"]((), device="meta").byte().dtype))
+    return (*found, input.new_empty((0,), dtype=ones((), device="meta").byte().dtype))
 
 
 @internal("native_batch_norm_backward")
@@ -279,7 +294,7 @@ def _native_batch_norm_backward(
     save_mean: Any, save_invstd: Any, train: bool, eps: float, output_mask: Any,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     scale = weight if weight is not None else input.new_ones((input.shape[1],))
-    shift = PUBLIC["zeros_like"](scale)
+    shift = published.public.zeros_like(scale)
     forward = lambda x, w, b: normalised_by_batch(
         x, None if train else running_mean, None if train else running_var, w, b, train, 0.0, eps
     )[0]
@@ -349,7 +364,7 @@ def _native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) ->
 
 @internal("glu_backward")
 def _glu_backward(grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
-    return _first(vjp(lambda x: FUNCTIONAL["glu"](x, dim), (self,), grad_output))
+    return _first(vjp(lambda x: published.functional.glu(x, dim), (self,), grad_output))
 
 
 @internal("hardshrink_backward")
@@ -364,19 +379,19 @@ def _softshrink_backward(grad_output: Tensor, self: Tensor, lambd: Any) -> Tenso
 
 @internal("logit_backward")
 def _logit_backward(grad_output: Tensor, self: Tensor, eps: float | None = None) -> Tensor:
-    return _first(vjp(lambda x: PUBLIC["logit"](x, eps), (self,), grad_output))
+    return _first(vjp(lambda x: logit(x, eps), (self,), grad_output))
 
 
 @internal("log_sigmoid_forward")
 def _log_sigmoid_forward(self: Tensor) -> tuple[Tensor, Tensor]:
     """buffer: what PyTorch's CPU keeps for the gradient, exp(-|x|)."""
     kept = self.new_empty((0,)) if self.is_cuda else (-self.abs()).exp()
-    return FUNCTIONAL["logsigmoid"](self), kept
+    return published.functional.logsigmoid(self), kept
 
 
 @internal("log_sigmoid_backward")
 def _log_sigmoid_backward(grad_output: Tensor, self: Tensor, buffer: Tensor) -> Tensor:
-    return grad_output * PUBLIC["sigmoid"](-self)
+    return grad_output * sigmoid(-self)
 
 
 @internal("elu_backward")
@@ -389,12 +404,12 @@ def _elu_backward(
         below = input_scale * (x + alpha * scale)
     else:
         below = alpha * scale * input_scale * (x * input_scale).exp()
-    return grad_output * PUBLIC["where"](x <= 0, below, scale)
+    return grad_output * where(x <= 0, below, scale)
 
 
 @internal("_prelu_kernel")
 def _prelu_kernel(self: Tensor, weight: Tensor) -> Tensor:
-    return PUBLIC["where"](self > 0, self, weight * self)
+    return where(self > 0, self, weight * self)
 
 
 @internal("_prelu_kernel_backward")
@@ -402,9 +417,7 @@ def _prelu_kernel_backward(
     grad_output: Tensor, self: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor]:
     above = self > 0
-    return PUBLIC["where"](above, grad_output, weight * grad_output), PUBLIC["where"](
-        above, 0.0, self * grad_output
-    )
+    return where(above, grad_output, weight * grad_output), where(above, 0.0, self * grad_output)
 
 
 @internal("rrelu_with_noise")
@@ -414,9 +427,9 @@ def _rrelu_with_noise(
 ) -> Tensor:  # fmt: skip
     """noise becomes the slope of each element: drawn below zero, 1 above."""
     if not training:
-        return FUNCTIONAL["leaky_relu"](self, (lower + upper) / 2)
-    drawn = PUBLIC["empty_like"](self.detach()).uniform_(lower, upper, generator=generator)
-    noise.copy_(PUBLIC["where"](self.detach() <= 0, drawn, 1.0))
+        return published.functional.leaky_relu(self, (lower + upper) / 2)
+    drawn = published.public.empty_like(self.detach()).uniform_(lower, upper, generator=generator)
+    noise.copy_(where(self.detach() <= 0, drawn, 1.0))
     return self * noise
 
 
@@ -427,14 +440,14 @@ def _rrelu_with_noise_backward(
 ) -> Tensor:  # fmt: skip
     if training and upper - lower > 1e-6:
         return grad_output * noise
-    return grad_output * PUBLIC["where"](self > 0, 1.0, (lower + upper) / 2)
+    return grad_output * where(self > 0, 1.0, (lower + upper) / 2)
 
 
 @internal("_safe_softmax")
 def _safe_softmax(self: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """A softmax that gives zeros where everything is masked off."""
     nothing = (self == -float("inf")).all(dim, keepdim=True)
-    return PUBLIC["softmax"](self, dim, dtype=dtype).masked_fill(nothing, 0)
+    return softmax(self, dim, dtype=dtype).masked_fill(nothing, 0)
 
 
 @internal("_softmax_backward_data")
@@ -486,10 +499,10 @@ def _multilabel_margin_loss_forward(
     self: Tensor, target: Tensor, reduction: int
 ) -> tuple[Tensor, Tensor]:
     """The loss, and 1 where a class is a target: those before the first -1 of a row."""
-    loss = FUNCTIONAL["multilabel_margin_loss"](self, target, reduction=REDUCTIONS[reduction])
+    loss = multilabel_margin_loss(self, target, reduction=REDUCTIONS[reduction])
     listed = (target >= 0).to(target.dtype).cumprod(-1) if target.ndim else (target >= 0)
     places = target.clamp_min(0)
-    marks = PUBLIC["zeros_like"](self.detach()).reshape(target.shape)
+    marks = published.public.zeros_like(self.detach()).reshape(target.shape)
     if not target.ndim:
         return loss, listed.to(self.dtype)
     return loss, marks.scatter_reduce(-1, places, listed.to(self.dtype), "amax")
@@ -500,9 +513,7 @@ def _multi_margin_loss(
     self: Tensor, target: Tensor, p: Any = 1, margin: Any = 1, weight: Any = None,
     reduction: int = 1,
 ) -> Tensor:  # fmt: skip
-    return FUNCTIONAL["multi_margin_loss"](
-        self, target, p, margin, weight, reduction=REDUCTIONS[reduction]
-    )
+    return multi_margin_loss(self, target, p, margin, weight, reduction=REDUCTIONS[reduction])
 
 
 @internal("nll_loss_forward", "nll_loss2d_forward")
@@ -510,7 +521,7 @@ def _nll_loss_forward(
     self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
 ) -> tuple[Tensor, Tensor]:
     """The loss, and the weights that it was divided by, which are counted for the mean."""
-    loss = FUNCTIONAL["nll_loss"](
+    loss = nll_loss(
         self, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction]
     )
     counted = target != ignore_index
@@ -549,9 +560,9 @@ def _ctc_inputs(
 ) -> tuple[Tensor, ...]:
     from tritorch.ops.loss import ctc
 
-    on = {"device": log_probs.device}
+    on: dict[str, Any] = {"device": log_probs.device}
     padded = ctc._padded(targets, labels, blank)
-    return log_probs, padded, PUBLIC["tensor"](steps, **on), PUBLIC["tensor"](labels, **on)
+    return log_probs, padded, tensor(steps, **on), tensor(labels, **on)
 
 
 @internal("_ctc_loss_backward")
@@ -579,7 +590,7 @@ def _embedding_bag(
     mode: int = 0, sparse: bool = False, per_sample_weights: Tensor | None = None,
     include_last_offset: bool = False, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    return PUBLIC["embedding_bag"](
+    return published.public.embedding_bag(
         weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
         include_last_offset, None if padding_idx < 0 else padding_idx,
     )  # fmt: skip
@@ -608,7 +619,7 @@ def _embedding_bag_weights_backward(
     grad: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, offset2bag: Tensor, mode: int,
     padding_idx: int = -1,
 ) -> Tensor:  # fmt: skip
-    places = PUBLIC["arange"](indices.shape[0], device=indices.device)
+    places = arange(indices.shape[0], device=indices.device)
     starts = offsets[: grad.shape[0]]
     bag = (places.unsqueeze(1) >= starts.unsqueeze(0)).sum(1) - 1
     found = (grad[bag] * weight[indices]).sum(1)
@@ -621,15 +632,13 @@ def _attention_on_host(
     attn_mask: Tensor | None = None, scale: float | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Attention, and the logarithm of the sum of each row's exponentials."""
-    out = FUNCTIONAL["scaled_dot_product_attention"](
-        query, key, value, attn_mask, dropout_p, is_causal, scale
-    )
+    out = scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     scores = (query @ key.transpose(-2, -1)).float() * factor
     if attn_mask is not None:
         scores = scores + attn_mask
     if is_causal:
-        allowed = PUBLIC["ones_like"](scores[0, 0], dtype=PUBLIC["ones"](1).bool().dtype).tril()
+        allowed = published.public.ones_like(scores[0, 0], dtype=ones(1).bool().dtype).tril()
         scores = scores.masked_fill(~allowed, -float("inf"))
     return out, scores.logsumexp(-1)
 
@@ -640,7 +649,7 @@ def _attention_on_host_backward(
     dropout_p: float, is_causal: bool, *, attn_mask: Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    forward = lambda q, k, v: FUNCTIONAL["scaled_dot_product_attention"](
+    forward = lambda q, k, v: scaled_dot_product_attention(
         q, k, v, attn_mask, dropout_p, is_causal, scale
     )
     return tuple(vjp(forward, (query, key, value), grad_out))
@@ -651,7 +660,7 @@ def _cross_entropy_loss(
     self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1,
     ignore_index: int = -100, label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    return FUNCTIONAL["cross_entropy"](
+    return cross_entropy(
         self, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction],
         label_smoothing=label_smoothing,
     )  # fmt: skip
@@ -662,7 +671,7 @@ def _nll_loss_nd(
     self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1,
     ignore_index: int = -100,
 ) -> Tensor:  # fmt: skip
-    return FUNCTIONAL["nll_loss"](
+    return nll_loss(
         self, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction]
     )
 

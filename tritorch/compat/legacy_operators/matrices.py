@@ -11,10 +11,18 @@ from typing import Any
 from tritorch.compat.legacy_operators.layers import internal, vjp
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import int64
-from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC
+from tritorch.core.published import INTERNAL, PUBLIC
 from tritorch.core.tensor import Tensor
-from tritorch.ops.linalg import LinAlgError, lu, spectra, systems
+from tritorch.ops.index.sorting import unique, unique_consecutive
+from tritorch.ops.linalg import LinAlgError, distance, lu, spectra, systems
 from tritorch.ops.linalg.scaled import ScalingType, scaled_mm
+from tritorch.ops.pointwise.pointwise import conj, conj_physical
+from tritorch.ops.reduce.segments import segment_reduce
+from tritorch.ops.reduce.statistics import histogramdd
+from tritorch.ops.shape import factory
+from tritorch.ops.shape.copies import block_diag, slice_scatter
+from tritorch.ops.shape.joining import cat, repeat_interleave
+from tritorch.ops.shape.ranges import arange
 
 # ---- factorisations ------------------------------------------------------------------------------
 
@@ -93,7 +101,7 @@ def _unique(
 def _unique2(
     self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> Any:
-    found = PUBLIC["unique"](self, sorted, return_inverse, return_counts)
+    found = unique(self, sorted, return_inverse, return_counts)
     return _all_of_unique(found, return_inverse, return_counts, self)
 
 
@@ -103,14 +111,14 @@ def _unique_dim(
     return_counts: bool = False,
 ) -> Any:  # fmt: skip
     """Slices along a dim: places and counts come in any case, as in PyTorch."""
-    return PUBLIC["unique"](self, sorted, True, True, dim)
+    return unique(self, sorted, True, True, dim)
 
 
 @internal("unique_dim_consecutive")
 def _unique_dim_consecutive(
     self: Tensor, dim: int, return_inverse: bool = False, return_counts: bool = False
 ) -> Any:
-    return PUBLIC["unique_consecutive"](self, True, True, dim)
+    return unique_consecutive(self, True, True, dim)
 
 
 @internal("unique_consecutive")
@@ -119,15 +127,15 @@ def _unique_consecutive(
 ) -> Any:
     if dim is not None and (dim != 0 or self.ndim != 1):
         return _unique_dim_consecutive(self, dim)
-    found = PUBLIC["unique_consecutive"](self, return_inverse, return_counts)
+    found = unique_consecutive(self, return_inverse, return_counts)
     return _all_of_unique(found, return_inverse, return_counts, self)
 
 
 @internal("repeat_interleave.Tensor")
 def _repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
     """The place of each repeated element."""
-    places = PUBLIC["arange"](repeats.shape[0], device=repeats.device, dtype=repeats.dtype)
-    return PUBLIC["repeat_interleave"](places, repeats, output_size=output_size)
+    places = arange(repeats.shape[0], device=repeats.device, dtype=repeats.dtype)
+    return repeat_interleave(places, repeats, output_size=output_size)
 
 
 # ---- histograms, distances -----------------------------------------------------------------------
@@ -138,7 +146,7 @@ def _histogramdd_bin_edges(
     self: Tensor, bins: Sequence[int], *, range: Any = None, weight: Tensor | None = None,
     density: bool = False,
 ) -> list[Tensor]:  # fmt: skip
-    found = PUBLIC["histogramdd"](self, list(bins), range=range, weight=weight, density=density)
+    found = histogramdd(self, list(bins), range=range, weight=weight, density=density)
     return list(found.bin_edges)
 
 
@@ -147,7 +155,7 @@ def _histogramdd_from_counts(
     self: Tensor, bins: Sequence[int], *, range: Any = None, weight: Tensor | None = None,
     density: bool = False,
 ) -> Tensor:  # fmt: skip
-    found = PUBLIC["histogramdd"](self, list(bins), range=range, weight=weight, density=density)
+    found = histogramdd(self, list(bins), range=range, weight=weight, density=density)
     return found.hist
 
 
@@ -155,14 +163,14 @@ def _histogramdd_from_counts(
 def _histogramdd_from_edges(
     self: Tensor, bins: Sequence[Tensor], *, weight: Tensor | None = None, density: bool = False
 ) -> Tensor:
-    return PUBLIC["histogramdd"](self, list(bins), weight=weight, density=density).hist
+    return histogramdd(self, list(bins), weight=weight, density=density).hist
 
 
 @internal("_cdist_forward")
 def _cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Tensor:
     words = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
              "donot_use_mm_for_euclid_dist")  # fmt: skip
-    return PUBLIC["cdist"](x1, x2, p, words[compute_mode or 0])
+    return distance.cdist(x1, x2, p, words[compute_mode or 0])
 
 
 @internal("_cdist_backward")
@@ -178,12 +186,12 @@ def _euclidean_dist(x1: Tensor, x2: Tensor) -> Tensor:
 
 @internal("_pdist_forward")
 def _pdist_forward(self: Tensor, p: float = 2.0) -> Tensor:
-    return FUNCTIONAL["pdist"](self, p)
+    return distance.pdist(self, p)
 
 
 @internal("_pdist_backward")
 def _pdist_backward(grad: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tensor:
-    (found,) = vjp(lambda x: FUNCTIONAL["pdist"](x, p), (self,), grad)
+    (found,) = vjp(lambda x: distance.pdist(x, p), (self,), grad)
     return found  # type: ignore[return-value]
 
 
@@ -222,7 +230,7 @@ def _slice_backward(
     grad_output: Tensor, input_sizes: Any, dim: int, start: int, end: int, step: int
 ) -> Tensor:
     zeros = grad_output.new_zeros(tuple(input_sizes))
-    return PUBLIC["slice_scatter"](zeros, grad_output, dim, start, _end(end), step)
+    return slice_scatter(zeros, grad_output, dim, start, _end(end), step)
 
 
 @internal("_unsafe_masked_index")
@@ -246,7 +254,7 @@ def _masked_scatter_backward(grad_output: Tensor, mask: Tensor, sizes: Any) -> T
     """The gradients that the mask lets through, one after the other, then zeros."""
     taken = grad_output.masked_select(mask)
     whole = grad_output.new_zeros(tuple(sizes)).reshape(-1)
-    return PUBLIC["cat"]([taken, whole[taken.shape[0] :]]).reshape(tuple(sizes))
+    return cat([taken, whole[taken.shape[0] :]]).reshape(tuple(sizes))
 
 
 @internal("_chunk_cat")
@@ -257,31 +265,31 @@ def _chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int) -> Tensor:
         at = wrap_dim(dim, x.ndim)
         size = -(-x.shape[at] // num_chunks)
         missing = (*x.shape[:at], size * num_chunks - x.shape[at], *x.shape[at + 1 :])
-        whole = PUBLIC["cat"]([x, x.new_zeros(missing)], at)
+        whole = cat([x, x.new_zeros(missing)], at)
         rows.append(whole.reshape(*x.shape[:at], num_chunks, -1))
-    return PUBLIC["cat"](rows, -1)
+    return cat(rows, -1)
 
 
 @internal("block_diag")
 def _block_diag(tensors: Sequence[Tensor]) -> Tensor:
-    return PUBLIC["block_diag"](*tensors)
+    return block_diag(*tensors)
 
 
 @internal("_conj")
 def _conj(self: Tensor) -> Tensor:
-    return PUBLIC["conj"](self)
+    return conj(self)
 
 
 @internal("_conj_physical")
 def _conj_physical(self: Tensor) -> Tensor:
-    return PUBLIC["conj_physical"](self)
+    return conj_physical(self)
 
 
 @internal("_efficientzerotensor")
 def _efficientzerotensor(
     size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
 ) -> Tensor:
-    return PUBLIC["zeros"](tuple(size), dtype=dtype, device=device)
+    return factory.zeros(tuple(size), dtype=dtype, device=device)
 
 
 def _triangle(name: str) -> None:
@@ -303,7 +311,7 @@ def _segment_reduce_backward(
     grad: Tensor, output: Tensor, data: Tensor, reduce: str, *, lengths: Tensor | None = None,
     offsets: Tensor | None = None, axis: int = 0, initial: Any = None,
 ) -> Tensor:  # fmt: skip
-    forward = lambda x: PUBLIC["segment_reduce"](
+    forward = lambda x: segment_reduce(
         x, reduce, lengths=lengths, offsets=offsets, axis=axis, initial=initial, unsafe=True
     )
     (found,) = vjp(forward, (data,), grad)

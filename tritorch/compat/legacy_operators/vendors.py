@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.autograd import enable_grad, grad
+from tritorch.core import published
 from tritorch.core.dtype import uint8
-from tritorch.core.published import FUNCTIONAL, PUBLIC
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.nn.conv import convolution
 from tritorch.ops.nn.grid import affine_grid_generator, grid_sampler
@@ -155,7 +156,7 @@ def cudnn_grid_sampler(input: Tensor, grid: Tensor) -> Tensor:
 @public(method=False)
 def mkldnn_adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """nn.functional.adaptive_avg_pool2d."""
-    return FUNCTIONAL["adaptive_avg_pool2d"](input, output_size)
+    return published.functional.adaptive_avg_pool2d(input, output_size)
 
 
 @public(method=False)
@@ -164,7 +165,7 @@ def mkldnn_max_pool2d(
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
     """max_pool2d."""
-    return PUBLIC["max_pool2d"](input, kernel_size, stride, padding, dilation, ceil_mode)
+    return published.public.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 @public(method=False)
@@ -173,7 +174,7 @@ def mkldnn_max_pool3d(
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
     """max_pool3d."""
-    return PUBLIC["max_pool3d"](input, kernel_size, stride, padding, dilation, ceil_mode)
+    return published.public.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 @public(method=False)
@@ -194,7 +195,7 @@ def miopen_ctc_loss(
     wanted = log_probs.requires_grad
     with enable_grad():
         x = log_probs if wanted else log_probs.detach().requires_grad_()
-        loss = PUBLIC["ctc_loss"](
+        loss = published.public.ctc_loss(
             x, targets, input_lengths, target_lengths, blank, 0, zero_infinity
         )
         (gradient,) = grad(loss.sum(), x, retain_graph=True)
@@ -209,7 +210,7 @@ _MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 
 def _reserve(like: Tensor) -> Tensor:
     """What a library would keep for its backward pass: nothing."""
-    return PUBLIC["empty"]((0,), dtype=uint8, device=like.device)
+    return published.public.empty((0,), dtype=uint8, device=like.device)
 
 
 @public(method=False)
@@ -256,9 +257,9 @@ def miopen_rnn(
     state: Any = (hx, cx) if name == "lstm" else hx
     options = (weight, weight_stride0 == 4, num_layers, dropout, train, bidirectional)
     if batch_sizes:
-        lengths = PUBLIC["tensor"](list(batch_sizes))
+        lengths = published.public.tensor(list(batch_sizes))
         out, h, *c = PUBLIC[name](input, lengths, state, *options)
     else:
         out, h, *c = PUBLIC[name](input, state, *options, batch_first)
-    flat = PUBLIC["cat"]([w.detach().reshape(-1) for w in weight])
+    flat = published.public.cat([w.detach().reshape(-1) for w in weight])
     return out, h, c[0] if c else hx.new_empty((0,)), _reserve(input), flat

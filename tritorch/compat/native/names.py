@@ -21,11 +21,11 @@ from tritorch.core import (
     storage,
 )
 from tritorch.core.device import device as Device
-from tritorch.core.published import PUBLIC
 from tritorch.core.scopes import ScopeWhenMade
 from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import broadcast_shapes
+from tritorch.ops.shape.factory import from_dlpack
 from tritorch.schema.infer import infer_type
 from tritorch.utils import _foreach_utils
 
@@ -217,7 +217,7 @@ def _to_dlpack(tensor: Any, /) -> Any:
 
 def _from_dlpack(capsule: Any, /) -> Any:
     """A tensor in the memory of a capsule of DLPack."""
-    return PUBLIC["from_dlpack"](capsule)
+    return from_dlpack(capsule)
 
 
 def _is_torch_function_mode_enabled() -> bool:

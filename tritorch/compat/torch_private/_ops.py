@@ -7,7 +7,7 @@ import importlib
 import types
 from typing import TYPE_CHECKING, Any
 
-from tritorch.core import above
+from tritorch.core import late_bound
 
 if TYPE_CHECKING:
     from tritorch.ops.record.overloads import OpNamespace
@@ -41,7 +41,7 @@ class _Ops(types.ModuleType):
         """Loads a shared library.  Operators that one registers with libtorch need libtorch's C++
         interface, which is not here: such a library does not load, and says so, but for those whose
         operators `tritorch.compat.shims` has."""
-        ours = above.served_library(path)
+        ours = late_bound.served_library(path)
         if ours is not None:
             importlib.import_module(ours)
             self.loaded_libraries.add(path)

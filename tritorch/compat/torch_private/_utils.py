@@ -20,13 +20,14 @@ from tritorch.compat.reraising import (
     ExceptionWrapper as ExceptionWrapper,
     KeyErrorMessage as KeyErrorMessage,
 )
-from tritorch.core import dtype as dtypes, layout as layouts
+from tritorch.core import dtype as dtypes, layout as layouts, published
 from tritorch.core.deprecation import deprecated
 from tritorch.core.device import device as Device, renamed
 from tritorch.core.naming import package
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn.parameter import is_lazy
+from tritorch.ops.interpret.sparse.build import sparse_coo_tensor
+from tritorch.ops.shape.factory import empty_strided
 from tritorch.ops.shape.joining import cat
 from tritorch.ops.shape.memory import view_as_real
 from tritorch.serialization import rebuild
@@ -123,10 +124,9 @@ def _rebuild_parameter_with_state(
 
 def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
     """A sparse tensor of its parts."""
-    public = PUBLIC
     if layout is layouts.sparse_coo:
         indices, values, size, *coalesced = data
-        return public["sparse_coo_tensor"](
+        return published.public.sparse_coo_tensor(
             indices,
             values,
             size,
@@ -134,16 +134,14 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
             check_invariants=False,
         )
     first, second, values, size = data
-    return public["sparse_compressed_tensor"](first, second, values, size, layout=layout)
+    return published.public.sparse_compressed_tensor(first, second, values, size, layout=layout)
 
 
 def _rebuild_meta_tensor_no_storage(
     dtype: Any, size: Any, stride: Any, requires_grad: bool
 ) -> Tensor:
     """A tensor without memory."""
-    return PUBLIC["empty_strided"](
-        size, stride, dtype=dtype, device="meta", requires_grad=requires_grad
-    )
+    return empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad)
 
 
 def _element_size(dtype: Any) -> int:
@@ -385,7 +383,7 @@ def _unflatten_sparse_tensors(flat: tuple[Tensor, Tensor], tensors: Any) -> tupl
     """Sparse tensors, of the sizes of others, whose entries are views of two buffers."""
     indices = _unflatten_dense_tensors(flat[0], [t._indices() for t in tensors])
     values = _unflatten_dense_tensors(flat[1], [t._values() for t in tensors])
-    make = PUBLIC["sparse_coo_tensor"]
+    make = sparse_coo_tensor
     return tuple(
         make(i, v, t.size(), check_invariants=False) for t, i, v in zip(tensors, indices, values)
     )
@@ -438,7 +436,7 @@ def _rebuild_device_tensor_from_cpu_tensor(
 def _rebuild_device_tensor_from_numpy(
     data: Any, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
-    tensor = PUBLIC["from_numpy"](data)
+    tensor = published.public.from_numpy(data)
     return _rebuild_device_tensor_from_cpu_tensor(tensor, dtype, device, requires_grad)
 
 

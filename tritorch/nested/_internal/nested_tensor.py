@@ -8,10 +8,12 @@ from typing import Any
 from tritorch.arrays.nested import NestedInt, nested_int_of
 from tritorch.autograd.function import Function
 from tritorch.core.dtype import int64
-from tritorch.core.published import PUBLIC as _PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested import build as _build
 from tritorch.ops.interpret.nested.tensor import NestedTensor, stored_number
+from tritorch.ops.shape.factory import tensor as _tensor, zeros as _zeros
+from tritorch.ops.shape.joining import cat as _cat
+from tritorch.ops.shape.ranges import arange as _arange
 from tritorch.serialization.rebuild import _rebuild_njt as _rebuild_njt
 
 _store_val_in_tensor = stored_number
@@ -28,8 +30,7 @@ def get_tensor_symint(tensor: Tensor, *, coeff: int = 1) -> NestedInt:
 
 
 def _nt_view_dummy() -> Tensor:
-    zeros = _PUBLIC["zeros"]
-    return _build._nested_get_jagged_dummy(zeros(0))
+    return _build._nested_get_jagged_dummy(_zeros(0))
 
 
 class ViewBufferFromNested(Function):
@@ -98,11 +99,11 @@ def jagged_from_list(
             "D_0, D_1, ..., D_N), with ragged * dim."
         )
     at = differing[0] if differing else 0
-    values = _PUBLIC["cat"](list(tensors), at).to(device=device, dtype=dtype)
+    values = _cat(list(tensors), at).to(device=device, dtype=dtype)
     lengths = [t.shape[at] for t in tensors]
     if offsets is None:
         ends = [sum(lengths[:k]) for k in range(len(lengths) + 1)]
-        offsets = _PUBLIC["tensor"](ends, dtype=int64, device=values.device)
+        offsets = _tensor(ends, dtype=int64, device=values.device)
     made = nested_view_from_values_offsets(values, offsets, at + 1, min(lengths), max(lengths))
     return made, offsets
 
@@ -122,8 +123,8 @@ def jagged_from_tensor_and_lengths(
         raise AssertionError("tensor must at least be 2D for the nested narrow op to work")
     first, each = starts.expand(count), lengths.expand(count)
     rows = tensor.shape[1]
-    begins = rows * _PUBLIC["arange"](count, dtype=int64, device=tensor.device)
-    offsets = _PUBLIC["cat"]([first + begins, (first[-1] + begins[-1] + each[-1]).reshape(1)])
+    begins = rows * _arange(count, dtype=int64, device=tensor.device)
+    offsets = _cat([first + begins, (first[-1] + begins[-1] + each[-1]).reshape(1)])
     values = tensor.view(-1, *tensor.shape[2:])
     # Dense if only the first starts, and only the last ends, inside of a slice.
     holes = bool(each[1:-1].ne(rows).any()) or bool(offsets[1:-2].diff().ne(rows).any())

@@ -22,10 +22,16 @@ from tritorch.core.device import device as Device
 from tritorch.core.dtype import bool_, float32, int8, int32
 from tritorch.core.gates import Gate
 from tritorch.core.naming import qualified
-from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor, flushing, gives_number
 from tritorch.func.vmap import vmap
 from tritorch.ops.index.indexing import scalars
+from tritorch.ops.index.sorting import argsort
+from tritorch.ops.pointwise import arithmetic
+from tritorch.ops.pointwise.pointwise import isneginf
+from tritorch.ops.shape import factory
+from tritorch.ops.shape.copies import broadcast_shapes
+from tritorch.ops.shape.padding import pad
+from tritorch.ops.shape.ranges import arange
 
 Mod = Callable[..., Any]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
@@ -117,9 +123,9 @@ def and_masks(*mask_mods: Mod) -> Mod:
 
 def _ordered_to_dense(num_blocks: Tensor, indices: Tensor, num_cols: int) -> Tensor:
     """The table of ones and zeros that lists stand for."""
-    entry = PUBLIC["arange"](indices.shape[-1], dtype=int32, device=indices.device)
+    entry = arange(indices.shape[-1], dtype=int32, device=indices.device)
     meant = entry < num_blocks.unsqueeze(-1)
-    places = PUBLIC["where"](meant, indices.long(), num_cols)  # the others go to a column too many
+    places = arithmetic.where(meant, indices.long(), num_cols)  # the others go to a column too many
     dense = indices.new_zeros((*indices.shape[:-1], num_cols + 1), dtype=int32)
     ones = dense.new_ones(()).expand(places.shape)
     return dense.scatter(-1, places, ones)[..., :num_cols].contiguous()
@@ -128,7 +134,7 @@ def _ordered_to_dense(num_blocks: Tensor, indices: Tensor, num_cols: int) -> Ten
 def _dense_to_ordered(dense: Tensor) -> tuple[Tensor, Tensor]:
     """The lists of a table, entries in ascending order."""
     dense = dense.to(int32)
-    indices = PUBLIC["argsort"](dense, dim=-1, descending=True, stable=True)
+    indices = argsort(dense, dim=-1, descending=True, stable=True)
     return dense.sum(-1).to(int32).contiguous(), indices.to(int32).contiguous()
 
 
@@ -451,7 +457,7 @@ def _convert_mask_to_block_mask(
     rows, cols = -(-q_len // Q_BLOCK_SIZE), -(-kv_len // KV_BLOCK_SIZE)
     more = (cols * KV_BLOCK_SIZE - kv_len, rows * Q_BLOCK_SIZE - q_len)
     if any(more):
-        mask = FUNCTIONAL["pad"](mask, (0, more[0], 0, more[1]))
+        mask = pad(mask, (0, more[0], 0, more[1]))
     blocks = mask.reshape(batches, heads, rows, Q_BLOCK_SIZE, cols, KV_BLOCK_SIZE)
     seen = blocks.sum((-3, -1))
     if not separate_full_blocks:
@@ -505,12 +511,12 @@ def create_mask(
     """The mask (B, H, Q_LEN, KV_LEN) of a mask_mod, or of a score_mod: where it is not -inf."""
     device = _chosen(device)
     lengths = (1 if B is None else B, 1 if H is None else H, Q_LEN, KV_LEN)
-    places = [PUBLIC["arange"](n, device=device) for n in lengths]
+    places = [arange(n, device=device) for n in lengths]
     is_score = _get_mod_type(mod_fn) is _ModificationType.SCORE_MOD
     with scalars.kept():
         if is_score:
-            zeros = PUBLIC["zeros"](lengths, device=device)
-            return ~PUBLIC["isneginf"](_vmap_for_bhqkv(mod_fn, (0,))(zeros, *places))
+            zeros = factory.zeros(lengths, device=device)
+            return ~isneginf(_vmap_for_bhqkv(mod_fn, (0,))(zeros, *places))
         return _vmap_for_bhqkv(mod_fn, ())(*places)
 
 
@@ -592,7 +598,7 @@ def _compute_dq_write_order_from_block_mask(
     def order(indices: Tensor | None) -> Tensor | None:
         if indices is None:
             return None
-        lead = PUBLIC["broadcast_shapes"](indices.shape[:2], by_key.shape[:2])
+        lead = broadcast_shapes(indices.shape[:2], by_key.shape[:2])
         places = indices.long().clamp(0, by_key.shape[-1] - 1).expand(*lead, *indices.shape[2:])
         return by_key.expand(*lead, *by_key.shape[2:]).gather(-1, places)
 

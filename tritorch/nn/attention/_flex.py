@@ -22,9 +22,9 @@ from tritorch import _C
 from tritorch.arrays.written import NotWritable, Program, Value
 from tritorch.autograd import grad
 from tritorch.autograd.function import Function
+from tritorch.core import published
 from tritorch.core.dispatching import entered
 from tritorch.core.dtype import bfloat16, bool_, float16, float32, float64, int32
-from tritorch.core.published import PUBLIC
 from tritorch.core.scopes import recorded
 from tritorch.core.tensor import Tensor
 from tritorch.nn.attention._block_mask import (
@@ -39,6 +39,9 @@ from tritorch.nn.attention._flex_cache import found_or_made
 from tritorch.ops.index.indexing import scalars
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.pointwise.scalar_programs import emit, loaded, loads_by, run, write
+from tritorch.ops.shape.copies import broadcast_shapes
+from tritorch.ops.shape.joining import cat
+from tritorch.ops.shape.ranges import arange
 
 Places = Sequence[Tensor]  # batches, heads, rows and keys, one dim each
 _FEW_BYTES = 1 << 28  # of scores that the definition holds at once, where it goes by rows
@@ -140,7 +143,7 @@ def _parts(q: Tensor, k: Tensor, tables: Tables | None, bounded: bool) -> list[P
         if float(seen.to(float32).mean()) < _SPARSE:
             step, width = tables.block
             parts = []
-            inside = PUBLIC["arange"](width)
+            inside = arange(width)
             for i in range(-(-n_rows // step)):
                 keys = (seen[i].nonzero() * width + inside).flatten()
                 parts.append(
@@ -178,11 +181,11 @@ def _scores(
     if part.keys is not None:
         k, v = k.index_select(2, part.keys), v.index_select(2, part.keys)
     plain = (q.to(kind) @ k.to(kind).transpose(-2, -1)) * scale
-    where = {"device": q.device}
-    places = [PUBLIC["arange"](n, **where) for n in plain.shape[:2]]
-    places.append(PUBLIC["arange"](part.rows.start, part.rows.stop, **where))
+    where: dict[str, Any] = {"device": q.device}
+    places = [arange(n, **where) for n in plain.shape[:2]]
+    places.append(arange(part.rows.start, part.rows.stop, **where))
     n_keys = plain.shape[3]
-    places.append(PUBLIC["arange"](n_keys, **where) if part.keys is None else part.keys)
+    places.append(arange(n_keys, **where) if part.keys is None else part.keys)
     changed = plain
     if functions.score is not None:
         changed = functions.score(plain, *places).to(kind)
@@ -214,7 +217,7 @@ def composed(
         done.append((weights.to(q.dtype) @ scores.values.to(q.dtype), lse, top))
     if len(done) == 1:
         return done[0]
-    out, lse, top = (PUBLIC["cat"](list(each), 2) for each in zip(*done))
+    out, lse, top = (cat(list(each), 2) for each in zip(*done))
     return out, lse, top
 
 
@@ -308,7 +311,7 @@ def _lists(block_mask: BlockMask, way: str, lead: tuple[int, int]) -> Any:
         return None
     full_counts, full_blocks = table(f"full_{way}_num_blocks"), table(f"full_{way}_indices")
     if full_counts is not None and full_counts.shape[:2] != counts.shape[:2]:
-        lead = PUBLIC["broadcast_shapes"](counts.shape[:2], full_counts.shape[:2])
+        lead = broadcast_shapes(counts.shape[:2], full_counts.shape[:2])
         counts, blocks, full_counts, full_blocks = (
             x.expand(*lead, *x.shape[2:]).contiguous()
             for x in (counts, blocks, full_counts, full_blocks)
@@ -372,11 +375,11 @@ class FlexAttention(Function):
 
         delta = None
         if g is None:
-            g = PUBLIC["zeros_like"](out)
+            g = published.public.zeros_like(out)
         else:
             delta = _C.wrap(flex_delta(g._a, out._a))
         if delta is None:
-            delta = PUBLIC["zeros_like"](lse)
+            delta = published.public.zeros_like(lse)
         if g_lse is not None:
             delta = delta - g_lse
         grads: list[Any] = [None, None, None]

@@ -9,9 +9,10 @@ from typing import Any
 
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import bool_
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional
+from tritorch.ops.shape import factory
+from tritorch.ops.shape.joining import tril
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
@@ -41,9 +42,9 @@ class CausalBias(Tensor):
     def _materialize(self, device: Any = None) -> Tensor:
         """The mask itself, True where a key is seen."""
         where = Device("cpu") if device is None else device
-        ones = PUBLIC["ones"]((self.seq_len_q, self.seq_len_kv), dtype=bool_, device=where)
+        ones = factory.ones((self.seq_len_q, self.seq_len_kv), dtype=bool_, device=where)
         shift = self.seq_len_kv - self.seq_len_q
-        return PUBLIC["tril"](ones, 0 if self.variant is CausalVariant.UPPER_LEFT else shift)
+        return tril(ones, 0 if self.variant is CausalVariant.UPPER_LEFT else shift)
 
     @staticmethod
     def _dispatch(

@@ -6,8 +6,15 @@ from typing import Any
 
 from tritorch.autograd.function import Function
 from tritorch.core.dtype import float32, float64
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.nn.batch_statistics import (
+    batch_norm_backward_elemt,
+    batch_norm_backward_reduce,
+    batch_norm_elemt,
+    batch_norm_update_stats,
+)
+from tritorch.ops.shape.factory import empty, zeros
+from tritorch.ops.shape.joining import cat
 
 __all__ = ["SyncBatchNorm"]
 
@@ -29,11 +36,11 @@ class SyncBatchNorm(Function):
         channels = input.shape[1]
         count = input.numel() // channels if channels else 0
         wide = float64 if input.dtype == float64 else float32
-        own = PUBLIC["zeros"](2 * channels + 1, dtype=wide, device=input.device)
+        own = zeros(2 * channels + 1, dtype=wide, device=input.device)
         if count:
-            mean, variance = PUBLIC["batch_norm_update_stats"](input, None, None, 0.0)
+            mean, variance = batch_norm_update_stats(input, None, None, 0.0)
             own[:channels], own[channels:-1], own[-1] = mean, variance, float(count)
-        found = PUBLIC["empty"](world_size, own.numel(), dtype=wide, device=input.device)
+        found = empty(world_size, own.numel(), dtype=wide, device=input.device)
         distributed.all_gather_into_tensor(found, own, process_group)
         means, variances, counts = found[:, :channels], found[:, channels:-1], found[:, -1:]
         total = counts.sum()
@@ -52,7 +59,7 @@ class SyncBatchNorm(Function):
         invstd = (variance + eps).rsqrt()
         ctx.save_for_backward(input, weight, mean, invstd, counts.reshape(-1))
         ctx.group, ctx.wanted = process_group, (weight is not None, bias is not None)
-        return PUBLIC["batch_norm_elemt"](input, weight, bias, mean, invstd, eps)
+        return batch_norm_elemt(input, weight, bias, mean, invstd, eps)
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> Any:
@@ -60,15 +67,15 @@ class SyncBatchNorm(Function):
 
         input, weight, mean, invstd, counts = ctx.saved_tensors
         needs = ctx.needs_input_grad
-        sum_dy, sum_dy_xmu, grad_weight, grad_bias = PUBLIC["batch_norm_backward_reduce"](
+        sum_dy, sum_dy_xmu, grad_weight, grad_bias = batch_norm_backward_reduce(
             grad_output, input, mean, invstd, weight, True, needs[1], needs[2]
         )
         grad_input = None
         if needs[0]:  # of all members or of none
-            sums = PUBLIC["cat"]([sum_dy, sum_dy_xmu])
+            sums = cat([sum_dy, sum_dy_xmu])
             distributed.all_reduce(sums, group=ctx.group)
             sum_dy, sum_dy_xmu = sums.split(len(sum_dy))
-            grad_input = PUBLIC["batch_norm_backward_elemt"](
+            grad_input = batch_norm_backward_elemt(
                 grad_output, input, mean, invstd, weight, sum_dy, sum_dy_xmu, counts
             )
         return grad_input, grad_weight, grad_bias, None, None, None, None, None, None

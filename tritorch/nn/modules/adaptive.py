@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
 from tritorch.nn.modules.container import ModuleList, Sequential
 from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
+from tritorch.ops.shape.joining import cat
 
 F: Any = _functions
 
@@ -102,7 +102,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         parts = [head[:, :size]]
         for i, tail in enumerate(self.tail):
             parts.append(F.log_softmax(tail(input), 1) + head[:, size + i].unsqueeze(1))
-        return PUBLIC["cat"](parts, 1)
+        return cat(parts, 1)
 
     def log_prob(self, input: Tensor) -> Tensor:
         """(N, n_classes) log-probabilities."""

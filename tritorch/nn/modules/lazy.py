@@ -7,12 +7,12 @@ from typing import Any
 
 from tritorch.autograd import no_grad
 from tritorch.core.dtype import int64
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules import conv, norm
 from tritorch.nn.modules.linear import Linear
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from tritorch.ops.shape.factory import tensor
 
 
 class LazyModuleMixin:
@@ -186,7 +186,7 @@ class _LazyNormBase(LazyModuleMixin, norm._NormBase):
         if track_running_stats:
             self.running_mean = UninitializedBuffer(**where)
             self.running_var = UninitializedBuffer(**where)
-            self.num_batches_tracked = PUBLIC["tensor"](0, dtype=int64, device=device)
+            self.num_batches_tracked = tensor(0, dtype=int64, device=device)
 
     def reset_parameters(self: Any) -> None:
         """Once the shapes are known."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
+from tritorch.ops.shape.factory import empty
 
 F: Any = _functions
 
 
 def parameter(*shape: int, device: Any = None, dtype: Any = None) -> Parameter:
     """An uninitialised parameter."""
-    return Parameter(PUBLIC["empty"](shape, device=device, dtype=dtype))
+    return Parameter(empty(shape, device=device, dtype=dtype))
 
 
 class Identity(Module):

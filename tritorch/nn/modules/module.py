@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 from tritorch import _C
 from tritorch.arrays.meta import NO_DATA
 from tritorch.autograd import no_grad
-from tritorch.core import above
+from tritorch.core import late_bound, published
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import as_dtype, dtype as Dtype
-from tritorch.core.published import PUBLIC
 from tritorch.core.swap import swap_tensors
 from tritorch.core.tensor import Tensor
 from tritorch.nn.hooks import (
@@ -616,7 +615,7 @@ class Module(StateDict, _C.ModuleBase):
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Module:
         """To a device, without copying."""
-        return self._apply(lambda t: PUBLIC["empty_like"](t, device=device), recurse)
+        return self._apply(lambda t: published.public.empty_like(t, device=device), recurse)
 
     def share_memory(self) -> Module:
         """Moves parameters, gradients and buffers where other processes can see them."""
@@ -657,7 +656,7 @@ class Module(StateDict, _C.ModuleBase):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compiles the calls of this module in place, hooks included; arguments as `compile`'s."""
-        self._compiled_call_impl = above.compile(self._call_impl, *args, **kwargs)
+        self._compiled_call_impl = late_bound.compile(self._call_impl, *args, **kwargs)
 
     # ---- calls and hooks --------------------------------------------------------------------
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.core.dtype import int64
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
 from tritorch.nn.modules._functions import SyncBatchNorm as _SyncBatchNorm
 from tritorch.nn.modules.linear import parameter
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
+from tritorch.ops.shape.factory import ones, tensor, zeros
 
 F: Any = _functions
 
@@ -42,9 +42,9 @@ class _NormBase(Module):
         for name, wanted in (("weight", self.affine), ("bias", self.affine and bias)):
             self.register_parameter(name, parameter(num_features, **where) if wanted else None)
         if track_running_stats:
-            self.register_buffer("running_mean", PUBLIC["zeros"](num_features, **where))
-            self.register_buffer("running_var", PUBLIC["ones"](num_features, **where))
-            counter = PUBLIC["tensor"](0, dtype=int64, device=device)
+            self.register_buffer("running_mean", zeros(num_features, **where))
+            self.register_buffer("running_var", ones(num_features, **where))
+            counter = tensor(0, dtype=int64, device=device)
             self.register_buffer("num_batches_tracked", counter)
         else:
             for name in ("running_mean", "running_var", "num_batches_tracked"):
@@ -86,7 +86,7 @@ class _NormBase(Module):
             key = prefix + "num_batches_tracked"
             if key not in state_dict:
                 counter = self.num_batches_tracked
-                state_dict[key] = PUBLIC["tensor"](0) if counter is None else counter
+                state_dict[key] = tensor(0) if counter is None else counter
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys,
                                       unexpected_keys, error_msgs)  # fmt: skip
 

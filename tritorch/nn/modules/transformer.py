@@ -10,7 +10,6 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.amp.state import is_autocast_enabled
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions, init
 from tritorch.nn.modules.attention import MultiheadAttention
@@ -21,6 +20,7 @@ from tritorch.nn.modules.norm import LayerNorm
 from tritorch.nn.modules.stateless import STATELESS
 from tritorch.ops.nn.multihead import as_added
 from tritorch.ops.record.checks import any_true
+from tritorch.ops.shape.factory import full
 
 F: Any = _functions
 Dropout: Any = STATELESS["Dropout"]
@@ -39,7 +39,7 @@ def _clones(module: Module, n: int) -> ModuleList:
 
 
 def _causal(size: int, device: Any = None, dtype: Any = None) -> Tensor:
-    return PUBLIC["full"]((size, size), -math.inf, device=device, dtype=dtype).triu(1)
+    return full((size, size), -math.inf, device=device, dtype=dtype).triu(1)
 
 
 def _is_causal(mask: Tensor | None, is_causal: bool | None, size: int) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.shape.joining import cat
 
 
 def _check(param: Tensor, device: object) -> object:
@@ -23,7 +23,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     for param in parameters:
         device = _check(param, device)
         parts.append(param.view(-1))
-    return PUBLIC["cat"](parts)
+    return cat(parts)
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules.module import Module
 from tritorch.nn.utils.convert_parameters import parameters_to_vector
@@ -64,7 +64,7 @@ class BasePruningMethod(ABC):
         else:
             module.register_parameter(f"{name}_orig", original)
             del module._parameters[name]
-            mask = PUBLIC["ones_like"](original)
+            mask = published.public.ones_like(original)
         try:
             module.register_buffer(f"{name}_mask", method.compute_mask(scores, default_mask=mask))
             setattr(module, name, method.apply_mask(module))
@@ -83,7 +83,7 @@ class BasePruningMethod(ABC):
                 f"importance_scores should have the same shape as tensor t, got {scores.shape} vs "
                 f"{t.shape}"
             )
-        mask = PUBLIC["ones_like"](t) if default_mask is None else default_mask
+        mask = published.public.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=mask)
 
     def remove(self, module: Any) -> None:
@@ -211,7 +211,7 @@ class RandomUnstructured(_Elements):
     """Elements at random."""
 
     def _scores(self, t: Tensor) -> Tensor:
-        return -PUBLIC["rand_like"](t)  # the largest of these numbers go
+        return -published.public.rand_like(t)  # the largest of these numbers go
 
 
 class L1Unstructured(_Elements):
@@ -247,14 +247,14 @@ class _Channels(_Amount):
         shape = [1] * t.ndim
         shape[self.dim] = size
         line = t.new_zeros(size).index_fill(0, kept, 1).reshape(shape)
-        return (line * PUBLIC["ones_like"](t) * default_mask.to(t.dtype)).detach()
+        return (line * published.public.ones_like(t) * default_mask.to(t.dtype)).detach()
 
 
 class RandomStructured(_Channels):
     """Channels at random."""
 
     def _scores(self, t: Tensor) -> Tensor:
-        return PUBLIC["rand"](t.shape[self.dim]).to(t.device)
+        return published.public.rand(t.shape[self.dim]).to(t.device)
 
 
 class LnStructured(_Channels):
@@ -347,7 +347,7 @@ def global_unstructured(
     pairs = cast("list[tuple[Any, str]]", list(parameters))
     every = parameters_to_vector([scores.get(pair, getattr(*pair)) for pair in pairs])
     mask = parameters_to_vector(
-        [getattr(m, f"{n}_mask", PUBLIC["ones_like"](getattr(m, n))) for m, n in pairs]
+        [getattr(m, f"{n}_mask", published.public.ones_like(getattr(m, n))) for m, n in pairs]
     )
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from tritorch.core import published
 from tritorch.core.dtype import int64
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.index.sorting import sort
+from tritorch.ops.shape.factory import as_tensor, tensor
+from tritorch.ops.shape.joining import cat, stack
+from tritorch.ops.shape.ranges import arange
 
 
 class PackedSequence_(NamedTuple):
@@ -55,15 +59,15 @@ class PackedSequence(PackedSequence_):
 
     def double(self) -> PackedSequence:
         """As float64."""
-        return self.to(PUBLIC["tensor"](0.0).double().dtype)
+        return self.to(tensor(0.0).double().dtype)
 
     def float(self) -> PackedSequence:
         """As float32."""
-        return self.to(PUBLIC["tensor"](0.0).float().dtype)
+        return self.to(tensor(0.0).float().dtype)
 
     def half(self) -> PackedSequence:
         """As float16."""
-        return self.to(PUBLIC["tensor"](0.0).half().dtype)
+        return self.to(tensor(0.0).half().dtype)
 
     def pin_memory(self) -> PackedSequence:
         """In page-locked memory."""
@@ -83,19 +87,19 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The indices that undo a permutation."""
     if permutation is None:
         return None
-    places = PUBLIC["arange"](permutation.numel(), device=permutation.device)
-    return PUBLIC["empty_like"](permutation).scatter_(0, permutation, places)
+    places = arange(permutation.numel(), device=permutation.device)
+    return published.public.empty_like(permutation).scatter_(0, permutation, places)
 
 
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
     """Packs (time, batch, ...) of given lengths."""
-    lengths = PUBLIC["as_tensor"](lengths, dtype=int64, device="cpu")
+    lengths = as_tensor(lengths, dtype=int64, device="cpu")
     if enforce_sorted:
         order = None
     else:
-        lengths, order = PUBLIC["sort"](lengths, descending=True)
+        lengths, order = sort(lengths, descending=True)
         order = order.to(input.device)
         input = input.index_select(0 if batch_first else 1, order)
     if batch_first:
@@ -125,7 +129,7 @@ def pack_padded_sequence(
             parts.append(input[start:end, :count].reshape(-1, *input.shape[2:]))
             sizes += [count] * (end - start)
             start = end
-    return PackedSequence(PUBLIC["cat"](parts), PUBLIC["tensor"](sizes), order)
+    return PackedSequence(cat(parts), tensor(sizes), order)
 
 
 def pad_packed_sequence(
@@ -156,7 +160,7 @@ def pad_packed_sequence(
         at, start = at + rows, end
     for start, end, count, rows in parts:
         out[start:end, :count] = rows.reshape(end - start, count, *data.shape[1:])
-    lengths = PUBLIC["tensor"]([sum(size > i for size in sizes) for i in range(batch)])
+    lengths = tensor([sum(size > i for size in sizes) for i in range(batch)])
     if sequence.unsorted_indices is not None:
         out = out.index_select(1, sequence.unsorted_indices)
         lengths = lengths[sequence.unsorted_indices.cpu()]
@@ -182,8 +186,8 @@ def pad_sequence(
     padded = []
     for item in items:
         extra = item.new_full((longest - item.shape[0], *item.shape[1:]), padding_value)
-        padded.append(PUBLIC["cat"]([item, extra] if padding_side == "right" else [extra, item]))
-    return PUBLIC["stack"](padded, 0 if batch_first else 1)
+        padded.append(cat([item, extra] if padding_side == "right" else [extra, item]))
+    return stack(padded, 0 if batch_first else 1)
 
 
 def unpad_sequence(padded: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:

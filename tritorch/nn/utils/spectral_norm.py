@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from tritorch.autograd import no_grad
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn import functional as _functions
 from tritorch.nn.hooks import find_hook
 from tritorch.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter, UninitializedParameter
+from tritorch.ops.shape.factory import tensor
 
 F: Any = _functions
 
@@ -150,7 +150,7 @@ class SpectralNormLoadStateDictPreHook:
 def _solve(matrix: Tensor, u: Tensor) -> Tensor:
     """The least-squares v of matrix v = u."""
     found = np.linalg.pinv(matrix.detach().cpu().double().numpy()) @ u.cpu().double().numpy()
-    return PUBLIC["tensor"](found, dtype=matrix.dtype, device=matrix.device)
+    return tensor(found, dtype=matrix.dtype, device=matrix.device)
 
 
 def spectral_norm(

@@ -14,14 +14,17 @@ from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import complex64, complex128, dtype as Dtype, float32, float64
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
+from tritorch.ops.pointwise.pointwise import conj
 from tritorch.ops.record.checks import require_tensor
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import with_out
 from tritorch.ops.record.sizes import fft_flops
-from tritorch.ops.shape.joining import roll
+from tritorch.ops.shape.factory import ones
+from tritorch.ops.shape.joining import cat, roll
 from tritorch.ops.shape.padding import pad
+from tritorch.ops.shape.ranges import arange
 
 FFT: dict[str, Callable[..., Any]] = {}  # tritorch.fft.<name>
 Dims = tuple[int, ...]
@@ -102,7 +105,7 @@ def _middle(x: Tensor, dim: int, size: int, factor: float) -> Tensor:
     count = (size - 1) // 2
     if not count:
         return x
-    weights = PUBLIC["ones"](x.shape[dim], dtype=x.dtype.to_real(), device=x.device)
+    weights = ones(x.shape[dim], dtype=x.dtype.to_real(), device=x.device)
     weights[1 : count + 1] = factor
     return x * weights.reshape([-1 if i == dim else 1 for i in range(x.ndim)])
 
@@ -202,7 +205,7 @@ def _complex(name: str, x: Tensor, sizes: list[int], dims: Dims, norm: Any, forw
     x = promoted(x, False)
     if name in ("fft", "ifft") and not x.is_complex():
         out = r2c(_resized(x, dims, sizes), dims, scale, False)
-        return out if forward else PUBLIC["conj"](out)
+        return out if forward else conj(out)
     return c2c(_resized(promoted(x, True), dims, sizes), dims, scale, forward)
 
 
@@ -210,7 +213,7 @@ def _half(name: str, x: Tensor, sizes: list[int], dims: Dims, norm: Any, forward
     x, scale = _resized(promoted(x, False), dims, sizes), _norm(norm, forward)
     if forward:
         return r2c(x, dims, scale, True)
-    out = PUBLIC["conj"](r2c(x, dims[-1:], scale, True))
+    out = conj(r2c(x, dims[-1:], scale, True))
     return c2c(out, dims[:-1], scale, False) if len(dims) > 1 else out
 
 
@@ -349,9 +352,9 @@ def _frequencies(name: str, n: int, d: float, out: Tensor | None, options: dict[
     wants_grad = options.pop("requires_grad")
     if name == "fftfreq":
         parts = [(0, (n + 1) // 2), (-(n // 2), 0)]
-        result = PUBLIC["cat"]([PUBLIC["arange"](low, high, **options) for low, high in parts])
+        result = cat([arange(low, high, **options) for low, high in parts])
     else:
-        result = PUBLIC["arange"](n // 2 + 1, **options)
+        result = arange(n // 2 + 1, **options)
     result = result * (1.0 / (n * d) if n * d else float("inf"))
     if out is not None:
         return out.resize_(result.shape).copy_(result)

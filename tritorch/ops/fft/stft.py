@@ -9,12 +9,14 @@ from typing import Any
 from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.published import PUBLIC, autocast, computes
+from tritorch.core.published import autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.fft.fft import c2c, c2r, promoted, r2c
 from tritorch.ops.record.checks import looks_at_values, refuse_where, require_tensor
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.publishing import public
+from tritorch.ops.shape.factory import ones
+from tritorch.ops.shape.memory import view_as_real
 from tritorch.ops.shape.padding import pad
 
 
@@ -124,7 +126,7 @@ def stft(
     weights = window
     if length < n_fft:
         if weights is None:
-            weights = PUBLIC["ones"](length, dtype=x.dtype, device=x.device)
+            weights = ones(length, dtype=x.dtype, device=x.device)
         weights = _centred(weights, n_fft)
     if align_to_window and length < n_fft:  # windows start and end with the signal
         left = (n_fft - length) // 2
@@ -137,7 +139,7 @@ def stft(
     out = out.transpose(1, 2)
     if x.ndim == 1:
         out = out.squeeze(0)
-    return out if return_complex else PUBLIC["view_as_real"](out)
+    return out if return_complex else view_as_real(out)
 
 
 @public()
@@ -212,7 +214,7 @@ def istft(
     if not return_complex and complex_window:
         raise RuntimeError("Complex windows are incompatible with return_complex=False")
     if window is None:
-        window = PUBLIC["ones"](width, dtype=x.dtype.to_real(), device=x.device)
+        window = ones(width, dtype=x.dtype.to_real(), device=x.device)
     window = _centred(window, n_fft)
     spectra = (x if x.ndim == 3 else x.unsqueeze(0)).transpose(1, 2)
     norm = 1 if normalized else 2

@@ -8,6 +8,7 @@ from typing import Any
 
 from tritorch.arrays.meta import MetaArray
 from tritorch.autograd import no_grad
+from tritorch.core import published
 from tritorch.core.dispatching import asked, entered
 from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.published import PUBLIC
@@ -20,6 +21,8 @@ from tritorch.ops.record.operator import Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.spelling import BAGS, spelled
 from tritorch.ops.reduce.reduction import vector_norm
+from tritorch.ops.shape.factory import zeros
+from tritorch.ops.shape.ranges import arange
 from tritorch.ops.shape.shape import reshape
 
 _embedding = Operator(
@@ -147,8 +150,8 @@ def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: fl
         rows = indices.reshape(-1).unique()
         used = weight.index_select(0, rows)
         norms = vector_norm(used, norm_type, 1, keepdim=True)
-        scale = PUBLIC["where"](
-            norms > max_norm, max_norm / (norms + 1e-7), PUBLIC["ones_like"](norms)
+        scale = published.public.where(
+            norms > max_norm, max_norm / (norms + 1e-7), published.public.ones_like(norms)
         )
         weight.index_copy_(0, rows, used * scale)
 
@@ -291,7 +294,7 @@ def embedding_bag(
                 f"fixed length sequences. However, found offsets of type {type(offsets)}"
             )
         bags, length = input.shape
-        offsets = PUBLIC["arange"](bags, device=input.device) * length
+        offsets = arange(bags, device=input.device) * length
         input = reshape(input, -1)
         if per_sample_weights is not None:
             per_sample_weights = reshape(per_sample_weights, -1)
@@ -407,14 +410,14 @@ class _Bags:
         n, width = self.rows.shape
         if not n:
             return self.bag.new_zeros((self.count, width))
-        places = PUBLIC["arange"](n, device=self.bag.device).unsqueeze(1)
+        places = arange(n, device=self.bag.device).unsqueeze(1)
         hit = self.rows == pooled.index_select(0, self.bag)
-        places = PUBLIC["where"](hit, places, n - 1)
+        places = published.public.where(hit, places, n - 1)
         index = self.bag.unsqueeze(1).expand(places.shape)
         none = self.bag.new_full((self.count, width), n)
         first = none.scatter_reduce(0, index, places, "amin")
         known = self.indices.index_select(0, first.clamp(max=n - 1).reshape(-1))
-        return PUBLIC["where"](first < n, known.reshape(first.shape), 0)
+        return published.public.where(first < n, known.reshape(first.shape), 0)
 
 
 def _check_bags(
@@ -532,7 +535,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     if input.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return PUBLIC["zeros"]((*input.shape, num_classes), dtype=int64, device=input.device)
+        return zeros((*input.shape, num_classes), dtype=int64, device=input.device)
     if int(input.min()) < 0:
         raise RuntimeError("Class values must be non-negative.")
     largest = int(input.max())
@@ -542,5 +545,5 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("num_classes should be positive")
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    classes = PUBLIC["arange"](num_classes, device=input.device)
+    classes = arange(num_classes, device=input.device)
     return laid_out("row-major", (input.unsqueeze(-1) == classes).to(int64).contiguous())

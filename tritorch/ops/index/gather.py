@@ -7,14 +7,14 @@ import warnings
 from typing import Any
 
 from tritorch.arrays import arrays
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dispatching import entered, watching
 from tritorch.core.dtype import bool_, int32, int64
 from tritorch.core.layout import contiguous_format
 from tritorch.core.promotion import not_implemented, scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.record import coo
 from tritorch.ops.record import checks
@@ -26,7 +26,9 @@ from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import apart_from_out, exact_out
 from tritorch.ops.record.publishing import accepts_expanded, public
 from tritorch.ops.record.sizes import from_places, into_places
-from tritorch.ops.shape.parts import basic_index
+from tritorch.ops.shape.joining import cat, stack
+from tritorch.ops.shape.parts import basic_index, meshgrid
+from tritorch.ops.shape.ranges import arange
 from tritorch.ops.shape.shape import expand, reshape
 
 INT64 = int64.numpy
@@ -107,10 +109,10 @@ _gather = Operator(
 
 def _sparse_gather_grad(g: Tensor, index: Tensor, dim: int, shape: Any) -> Tensor:
     """One entry for each index."""
-    ranges = [PUBLIC["arange"](n, device=g.device) for n in index.shape]
-    places = list(PUBLIC["meshgrid"](*ranges, indexing="ij"))
+    ranges = [arange(n, device=g.device) for n in index.shape]
+    places = list(meshgrid(*ranges, indexing="ij"))
     places[dim] = index
-    flat = PUBLIC["stack"]([place.reshape(-1) for place in places])
+    flat = stack([place.reshape(-1) for place in places])
     return coo(flat, g.reshape(-1), shape)
 
 
@@ -261,7 +263,7 @@ def scatter_reduce_grad(
     single = src_zero & (zeros_at == 1)
     masked_src = src.masked_fill(single, 1)
     exclusive = _reduce(x, dim, index, masked_src, "prod", inc).gather(dim, index)
-    grad_src = PUBLIC["where"](
+    grad_src = published.public.where(
         single,
         (g.gather(dim, index) * exclusive),
         (g * out).gather(dim, index) / src.masked_fill(src_zero, 1),
@@ -598,7 +600,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of input with a number at indices of a dim."""
     if input.ndim and isinstance(index, Tensor) and _may_be_negative(index):
         size = input.shape[wrap_dim(dim, input.ndim)]
-        index = PUBLIC["where"]((index < 0) & (index >= -size), index + size, index)
+        index = published.public.where((index < 0) & (index >= -size), index + size, index)
     given = value
     dim, vector = _vector_index("index_fill", input, dim, index)
     if isinstance(value, Tensor):
@@ -690,7 +692,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     source = list(wide)
     source[dim] = input.shape[dim]
     size = input.shape[dim]
-    positive = PUBLIC["where"](indices < 0, indices + size, indices)
+    positive = published.public.where(indices < 0, indices + size, indices)
     return gather(expand(input, source), dim, expand(positive, wide))
 
 
@@ -767,7 +769,7 @@ _masked_scatter = Operator(
     "x mask source",
     cpu="indexing.masked_scatter",
     grad=(
-        lambda g, mask: PUBLIC["where"](mask, 0, g),
+        lambda g, mask: published.public.where(mask, 0, g),
         None,
         lambda g, mask, source_shape: _masked_scatter_grad(g, mask, source_shape),
     ),
@@ -784,7 +786,7 @@ def _masked_scatter_grad(g: Tensor, mask: Tensor, shape: tuple[int, ...]) -> Ten
     for n in shape:
         total *= n
     padding = g.new_zeros((total - used.numel(),))
-    return PUBLIC["cat"]([used, padding]).reshape(shape)
+    return cat([used, padding]).reshape(shape)
 
 
 @public(inplace=True)

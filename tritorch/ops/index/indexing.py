@@ -14,6 +14,7 @@ from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.symbolic import as_size
 from tritorch.autograd.graph import check_inplace
+from tritorch.core import published
 from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC, autocast
@@ -28,6 +29,7 @@ from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, require_separate
 from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.record.writing import in_place
+from tritorch.ops.shape.factory import tensor, zeros
 from tritorch.ops.shape.memory import alias
 from tritorch.ops.shape.parts import basic_index, basic_op, select_op, slice_op
 from tritorch.ops.shape.shape import expand
@@ -172,9 +174,9 @@ def _index_tensor(item: Any, device: Any) -> Tensor:
     if isinstance(item, Tensor):
         return item
     if isinstance(item, np.ndarray):
-        found = PUBLIC["from_numpy"](np.ascontiguousarray(item).reshape(item.shape))
+        found = published.public.from_numpy(np.ascontiguousarray(item).reshape(item.shape))
     else:
-        found = PUBLIC["tensor"](list(item))
+        found = tensor(list(item))
         if found.numel() == 0:
             found = found.to(int64)
     return found.to(device)
@@ -264,9 +266,7 @@ def _parse(self: Tensor, key: Any) -> tuple[tuple[Any, ...], list[tuple[int, Ten
             out += 1
         elif item is True or item is False:
             basic.append(None)
-            advanced.append(
-                (out, PUBLIC["tensor"]([0] if item else [], dtype=int64, device=device))
-            )
+            advanced.append((out, tensor([0] if item else [], dtype=int64, device=device)))
             out += 1
         elif isinstance(item, builtins.slice):
             basic.append(_slices(self, (item,))[0])
@@ -502,7 +502,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     target = self if plain == (Ellipsis,) else basic_index(self, plain)
     if not isinstance(value, Tensor):
         if isinstance(value, (np.ndarray, list, tuple)):
-            value = PUBLIC["tensor"](value)
+            value = tensor(value)
         elif not advanced:
             require_distinct_elements(target)
             target.fill_(value)
@@ -564,7 +564,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     if as_tuple:
         return _nonzero.call((input if input.ndim else input.reshape(1),), ()).unbind(1)
     if input.ndim == 0 and input.is_cuda:
-        found = PUBLIC["zeros"]((int(input.item() != 0), 0), dtype=int64, device=input.device)
+        found = zeros((int(input.item() != 0), 0), dtype=int64, device=input.device)
     else:
         found = _nonzero.call((input,), ())
     if out is not None:

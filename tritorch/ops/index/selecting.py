@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.core import published
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, float32, float64, int32, int64, uint64
 from tritorch.core.layout import contiguous_format
 from tritorch.core.promotion import category, not_implemented, scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.index.gather import scatter_reduce_grad
 from tritorch.ops.record import checks
@@ -25,6 +26,9 @@ from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.record.sizes import into_places
 from tritorch.ops.reduce.reduction import vector_norm
+from tritorch.ops.shape.factory import full
+from tritorch.ops.shape.joining import stack
+from tritorch.ops.shape.ranges import arange
 
 # ---- index_reduce --------------------------------------------------------------------------------
 
@@ -147,20 +151,20 @@ def nonzero_static(
 
 def _first_places(x: Tensor, size: int, fill_value: int) -> Tensor:
     if not x.ndim or not x.numel():
-        return PUBLIC["full"]((size, x.ndim), fill_value, dtype=int64, device=x.device)
+        return full((size, x.ndim), fill_value, dtype=int64, device=x.device)
     hit = x.reshape(-1) != 0
     n = hit.shape[0]
     rank = hit.to(int64).cumsum(0) - 1
     # All others write to one place behind the end.
-    target = PUBLIC["where"](hit & (rank < size), rank, size)
-    numbers = PUBLIC["arange"](n, device=x.device)
-    empty = PUBLIC["full"]((size + 1,), -1, dtype=int64, device=x.device)
+    target = published.public.where(hit & (rank < size), rank, size)
+    numbers = arange(n, device=x.device)
+    empty = full((size + 1,), -1, dtype=int64, device=x.device)
     flat = empty.scatter(0, target, numbers).narrow(0, 0, size)
     columns, step = [], n
     for length in x.shape:
         step //= length
         columns.append(flat.div(step, rounding_mode="floor").remainder(length))
-    return PUBLIC["stack"](columns, 1).masked_fill((flat < 0).unsqueeze(1), fill_value)
+    return stack(columns, 1).masked_fill((flat < 0).unsqueeze(1), fill_value)
 
 
 # ---- renorm --------------------------------------------------------------------------------------
@@ -196,7 +200,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     others = tuple(i for i in range(input.ndim) if i != dim)
     wide = input.to(float32) if input.dtype.itemsize < 4 else input
     norm = vector_norm(wide, p, others, True)
-    factor = PUBLIC["where"](norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
+    factor = published.public.where(norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
     return input * factor.to(input.dtype)
 
 

@@ -13,7 +13,7 @@ from tritorch.core.promotion import (
     result_type,
     scalar_name,
 )
-from tritorch.core.published import PUBLIC, adds_results, computes
+from tritorch.core.published import adds_results, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import require_kernel, require_tensor
 from tritorch.ops.record.ends import ends_as
@@ -23,6 +23,9 @@ from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.sizes import picked
 from tritorch.ops.reduce.reduction import _at_index, named_results, share_evenly
+from tritorch.ops.shape.factory import zeros
+from tritorch.ops.shape.joining import cat
+from tritorch.ops.shape.ranges import arange
 from tritorch.ops.shape.shape import reshape
 
 
@@ -98,7 +101,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
     dim = wrap_dim(dim, input.ndim)
     if input.ndim == 0:
-        return _sorted(input.clone(), PUBLIC["zeros"]((), dtype=int64, device=input.device))
+        return _sorted(input.clone(), zeros((), dtype=int64, device=input.device))
     found = _sort.call((input,), (dim, bool(descending)))
     return _sorted(*(ends_as("sort.stable", found) if stable else found))
 
@@ -133,7 +136,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not 0 <= k <= size:
         raise RuntimeError("selected index k out of range")
     if input.ndim == 0:
-        return _topped(input.clone(), PUBLIC["zeros"]((), dtype=int64, device=input.device))
+        return _topped(input.clone(), zeros((), dtype=int64, device=input.device))
     return _topped(*_topk.call((input,), (int(k), dim, bool(largest))))
 
 
@@ -158,7 +161,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
     if input.ndim == 0:
-        return _kth(input.clone(), PUBLIC["zeros"]((), dtype=int64, device=input.device))
+        return _kth(input.clone(), zeros((), dtype=int64, device=input.device))
     return _kth(*_keep(_kthvalue.call((input,), (int(k), dim)), dim, keepdim, "kthvalue"))
 
 
@@ -234,23 +237,21 @@ def _unique_rows(input: Tensor, dim: int, consecutive: bool) -> tuple[Tensor, Te
             "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
         )
     flat = reshape(moved, (n, -1)) if n else moved
-    order = PUBLIC["arange"](n, device=input.device)
+    order = arange(n, device=input.device)
     if not consecutive and n:
         for column in range(flat.shape[1] - 1, -1, -1):
             order = order.index_select(0, sort(flat.select(1, column).index_select(0, order))[1])
     ordered = flat.index_select(0, order) if n else flat
     if n:
         changed = (ordered.narrow(0, 1, n - 1) != ordered.narrow(0, 0, n - 1)).any(1)
-        first = PUBLIC["cat"]([changed.new_ones((1,)), changed])
+        first = cat([changed.new_ones((1,)), changed])
     else:
-        first = PUBLIC["zeros"]((0,), device=input.device) != 0
+        first = zeros((0,), device=input.device) != 0
     group = first.to(int64).cumsum(0) - 1
     starts = first.nonzero().reshape(-1)
-    inverse = PUBLIC["zeros"]((n,), dtype=int64, device=input.device).scatter(0, order, group)
+    inverse = zeros((n,), dtype=int64, device=input.device).scatter(0, order, group)
     ends = (
-        PUBLIC["cat"]([starts.narrow(0, 1, starts.shape[0] - 1), starts.new_full((1,), n)])
-        if n
-        else starts
+        cat([starts.narrow(0, 1, starts.shape[0] - 1), starts.new_full((1,), n)]) if n else starts
     )
     counts = ends - starts
     picked = moved.index_select(0, order.index_select(0, starts)) if n else moved

@@ -23,7 +23,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.arrays.meta import MetaArray
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import OPERATORS
 
@@ -284,7 +284,7 @@ def _more_groups(op: Any, params: Params, batch: Batch) -> Params:
 
 def _shifted(index: Tensor, batch: Batch, n: int) -> Tensor:
     """Indices of rows of each example as such of all of them, one after the other."""
-    first = PUBLIC["arange"](batch.size, device=index.device) * n
+    first = published.public.arange(batch.size, device=index.device) * n
     return index + first.reshape(-1, *(1,) * (index.ndim - 1))
 
 
@@ -322,7 +322,7 @@ def index(op: Any, batch: Batch, params: Params) -> Any:
     if not batch.batched[0]:
         found = op.call((x, *aligned))
         return found.movedim(at, 0)._array  # the indices' first dim is the batch
-    example = PUBLIC["arange"](batch.size, device=x.device).reshape(-1, *(1,) * common)
+    example = published.public.arange(batch.size, device=x.device).reshape(-1, *(1,) * common)
     found = op.call((x, example, *aligned))
     if at:  # dims of the indices stand first now, in the middle of one example
         order = [0, *range(1 + common, 1 + common + at), *range(1, 1 + common)]
@@ -394,7 +394,7 @@ def convolution_with_statistics(op: Any, batch: Batch, params: Params) -> Any:
     """A convolution, and mean, 1 / std and variance of its channels."""
     *convolved, eps = params
     y = _C.wrap(convolution(OPERATORS["convolution"], batch, tuple(convolved)))
-    var, mean = PUBLIC["var_mean"](y, (1, *range(3, y.ndim)), correction=0)
+    var, mean = published.public.var_mean(y, (1, *range(3, y.ndim)), correction=0)
     return _each((y, mean, (var + eps).rsqrt(), var))
 
 

@@ -10,8 +10,7 @@ from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.sparse import SparseArray
 from tritorch.autograd import grad
 from tritorch.autograd.duals import make_dual, primal_of
-from tritorch.core import scopes
-from tritorch.core.published import PUBLIC
+from tritorch.core import published, scopes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.vmap import batched_everywhere
 from tritorch.ops.record.apply import apply
@@ -172,7 +171,7 @@ def _push_forward(
 
 def _null(x: Tensor) -> Tensor:
     """Zeros like x; of a sparse tensor, at its places."""
-    zeros_like, array = PUBLIC["zeros_like"], x._array
+    zeros_like, array = published.public.zeros_like, x._array
     if type(array) is SparseArray:
         return _C.wrap(array.with_values(zeros_like(array.values)))
     return zeros_like(x)

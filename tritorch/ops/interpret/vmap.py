@@ -10,9 +10,8 @@ from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
 from tritorch.autograd.duals import make_dual, primal_of
 from tritorch.autograd.function import BATCH_OF_FUNCTION, Function
-from tritorch.core import above, scopes
+from tritorch.core import late_bound, published, scopes
 from tritorch.core.promotion import result_type
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
 from tritorch.ops.interpret.batching import OF_KIND, RULES, Batch, view
@@ -170,10 +169,10 @@ def _one_by_one(op: Any, inputs: Sequence[Any], params: tuple[Any, ...], level: 
         raise RuntimeError("vmap: a batch of size 0 is not supported by this operator")
     if isinstance(results[0], tuple):
         return tuple(
-            None if column[0] is None else PUBLIC["stack"](list(column))._array
+            None if column[0] is None else published.public.stack(list(column))._array
             for column in zip(*results)
         )
-    return PUBLIC["stack"](results)._array
+    return published.public.stack(results)._array
 
 
 def _aligned(t: Any, level: int, ndim: int) -> Any:
@@ -267,7 +266,7 @@ def write(target: Any, value: Any) -> None:
     if type(target.array) is BatchedArray:
         write(target.array, source)
     else:
-        above.write_array(target.array, source)
+        late_bound.write_array(target.array, source)
 
 
 def index_put(self: Tensor, indices: Any, values: Tensor, accumulate: bool) -> None:

@@ -20,6 +20,7 @@ from tritorch.ops.record.checks import (
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import with_out
 from tritorch.ops.reduce.reduction import named_results
+from tritorch.ops.shape import ranges
 
 __all__ = ["LINALG", "LinAlgError", "factorisation", "linalg", "named_results"]
 
@@ -139,7 +140,7 @@ def with_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
 def eye_like(x: Tensor, n: int | None = None) -> Tensor:
     """The identity of a matrix's size and kind."""
     n = x.shape[-1] if n is None else n
-    eye: Tensor = PUBLIC["eye"](n, dtype=x.dtype, device=x.device)
+    eye: Tensor = ranges.eye(n, dtype=x.dtype, device=x.device)
     return eye
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core import published
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
@@ -30,7 +31,9 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")
-    first, second = PUBLIC["triu_indices"](input.shape[0], input.shape[0], 1, device=input.device)
+    first, second = published.public.triu_indices(
+        input.shape[0], input.shape[0], 1, device=input.device
+    )
     return vector_norm(input.index_select(0, first) - input.index_select(0, second), p, -1)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.linalg.matmul import bmm
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.shape.shape import reshape
 
@@ -257,7 +257,7 @@ def _pair(first: Any, second: Any, keep: set[str]) -> tuple[Tensor, list[str]]:
         right = reshape(y, (*sizes, *(1,) * len(free_a), *(size(b, lb, v) for v in free_b)))
         return left * right, labels
     count = math.prod(sizes)
-    product = PUBLIC["bmm"](reshape(x, (count, n, k)), reshape(y, (count, k, m)))
+    product = bmm(reshape(x, (count, n, k)), reshape(y, (count, k, m)))
     return ends_as("view", reshape(product, shape)), labels
 
 

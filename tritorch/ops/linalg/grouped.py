@@ -6,9 +6,10 @@ from typing import Any
 
 from tritorch.core.dtype import int32
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC, computes
+from tritorch.core.published import computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.publishing import functional, public
+from tritorch.ops.shape.joining import cat, stack
 
 
 def _check(a: Tensor, b: Tensor, offs: Tensor | None, bias: Any, out_dtype: Any) -> None:
@@ -55,14 +56,14 @@ def grouped_mm(
     ends = offs.tolist()
     groups = [slice(low, high) for low, high in zip([0, *ends], ends)]
     if mat_a.ndim == mat_b.ndim == 2:
-        return PUBLIC["stack"]([mat_a[:, group] @ mat_b[group] for group in groups])
+        return stack([mat_a[:, group] @ mat_b[group] for group in groups])
     if mat_a.ndim == 2:
         parts = [mat_a[group] @ mat_b[i] for i, group in enumerate(groups)]
         rest = mat_a.new_zeros((mat_a.shape[0] - ends[-1], mat_b.shape[-1]))
-        return PUBLIC["cat"]([*parts, rest])
+        return cat([*parts, rest])
     parts = [mat_a[i] @ mat_b[:, group] for i, group in enumerate(groups)]
     rest = mat_a.new_zeros((mat_a.shape[1], mat_b.shape[1] - ends[-1]))
-    return PUBLIC["cat"]([*parts, rest], 1)
+    return cat([*parts, rest], 1)
 
 
 @public(method=False)

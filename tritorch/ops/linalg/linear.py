@@ -16,6 +16,7 @@ from tritorch.host.linalg import blas
 from tritorch.host.pointwise.narrow import like, widen
 from tritorch.ops.linalg.matmul import (
     BLAS_TYPES as _FLOATS,
+    einsum,
     require_like_addend,
     require_same_dtype,
 )
@@ -24,6 +25,7 @@ from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import cpp_name, exact_out
 from tritorch.ops.record.publishing import functional, functional_with_out
+from tritorch.ops.shape.copying import clone
 from tritorch.ops.shape.shape import expand, reshape
 
 
@@ -173,7 +175,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     lead = tuple(input1.shape[:-1])
     a = reshape(input1, (math.prod(lead), input1.shape[-1]))
     b = reshape(input2, (math.prod(lead), input2.shape[-1]))
-    out = PUBLIC["einsum"]("bi,oij,bj->bo", a, weight, b)
+    out = einsum("bi,oij,bj->bo", a, weight, b)
     out = reshape(out, (*lead, weight.shape[0]))
     return out if bias is None else out + bias
 
@@ -215,7 +217,7 @@ def _channels_last(x: Tensor) -> bool:
 
 def _moved_copy(x: Tensor) -> Tensor:
     """In its order of dims; always memory of its own."""
-    return PUBLIC["clone"](x, memory_format=contiguous_format)
+    return clone(x, memory_format=contiguous_format)
 
 
 @functional

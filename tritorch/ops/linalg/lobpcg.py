@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core import published
 from tritorch.core.info import finfo
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import factorisation
 from tritorch.ops.linalg.spectra import eigh
+from tritorch.ops.shape.joining import cat, stack
 
 # ---- gradients -----------------------------------------------------------------------------------
 
@@ -56,7 +58,7 @@ class LOBPCG:
         self.bvars: dict[str, bool] = {"force_stop": False}
         self.tvars: dict[str, Tensor] = {}
         self.E = A.new_zeros((X.shape[-1],), dtype=A.dtype.to_real())
-        self.R = PUBLIC["zeros_like"](X)
+        self.R = published.public.zeros_like(X)
         self.S = X
         self.fvars["A_norm"] = float((A @ X).norm() / X.norm())
         self.fvars["B_norm"] = float((self._times_b(X)).norm() / X.norm())
@@ -88,9 +90,9 @@ class LOBPCG:
         """One step; gives the directions of the next."""
         x = self.X
         w = self.R if self.iK is None else self.iK @ self.R
-        more = w if directions is None else PUBLIC["cat"]([w, directions], -1)
+        more = w if directions is None else cat([w, directions], -1)
         rest = self._orthonormal(more, x)
-        self.S = PUBLIC["cat"]([x, rest], -1)
+        self.S = cat([x, rest], -1)
         n = x.shape[-1]
         self.E, found = self._ritz(self.S, n)
         self.X = self.S @ found
@@ -162,7 +164,9 @@ def lobpcg(
         A = (A + A.mT) / 2
     a, b = A.detach(), None if B is None else B.detach()
     start = (
-        X if X is not None else PUBLIC["randn"](*a.shape[:-1], n, dtype=a.dtype, device=a.device)
+        X
+        if X is not None
+        else published.public.randn(*a.shape[:-1], n, dtype=a.dtype, device=a.device)
     )
     numbers = {"m": m, "n": n, "k": k, "niter": 1000 if niter is None else niter}
     options = {"largest": True if largest is None else largest}
@@ -180,8 +184,8 @@ def lobpcg(
         values, vectors = solve_one(None)
     else:
         pairs = [solve_one(i) for i in range(a.shape[:-2].numel())]
-        values = PUBLIC["stack"]([e for e, _ in pairs]).reshape(*a.shape[:-2], k)
-        vectors = PUBLIC["stack"]([x for _, x in pairs]).reshape(*a.shape[:-1], k)
+        values = stack([e for e, _ in pairs]).reshape(*a.shape[:-2], k)
+        vectors = stack([x for _, x in pairs]).reshape(*a.shape[:-1], k)
     return _pairs.call((A, values, vectors)) if wanted else (values, vectors)
 
 

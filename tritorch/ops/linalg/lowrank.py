@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tritorch.core import published
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.qr import linalg_qr
@@ -10,7 +11,7 @@ from tritorch.ops.linalg.spectra import svd
 
 def _range_basis(A: Tensor, q: int, n_iterations: int) -> Tensor:
     """Orthonormal columns that span most of A's range (Halko, Martinsson and Tropp, 2009)."""
-    probe = PUBLIC["randn"](A.shape[-1], q, dtype=A.dtype, device=A.device)
+    probe = published.public.randn(A.shape[-1], q, dtype=A.dtype, device=A.device)
     basis: Tensor = linalg_qr(A @ probe).Q
     for _ in range(n_iterations):
         basis = linalg_qr(A @ linalg_qr(A.mH @ basis).Q).Q

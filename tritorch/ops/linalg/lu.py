@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.core import defaults
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC, autocast, computes
+from tritorch.core.published import autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     check_info,
@@ -30,6 +30,9 @@ from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out
 from tritorch.ops.record.sizes import cubes
+from tritorch.ops.shape import ranges
+from tritorch.ops.shape.joining import cat
+from tritorch.ops.shape.ranges import arange
 
 # ---- rows in another order -----------------------------------------------------------------------
 
@@ -74,10 +77,10 @@ def _lu_gradient(g: Any, out0: Tensor, out1: Tensor) -> Tensor:
     middle = triangular(lower.mH, triangular(upper.mH, inner, False, left=False), True, True)
     if n > m:
         rest = triangular(lower.mH, g_lu[..., k:], True, True)
-        middle = PUBLIC["cat"]([middle, rest], -1)
+        middle = cat([middle, rest], -1)
     if m > n:
         rest = triangular(upper.mH, g_lu[..., k:, :], False, left=False)
-        middle = PUBLIC["cat"]([middle, rest], -2)
+        middle = cat([middle, rest], -2)
     return _taken(middle, _row_order(pivots, m).argsort(-1))
 
 
@@ -171,14 +174,14 @@ public()(_old_lu)
 def _triangles(data: Tensor) -> tuple[Tensor, Tensor]:
     m, n = data.shape[-2:]
     k = min(m, n)
-    eye = PUBLIC["eye"](m, k, dtype=data.dtype, device=data.device)
+    eye = ranges.eye(m, k, dtype=data.dtype, device=data.device)
     return data[..., :k].tril(-1) + eye, data[..., :k, :].triu()
 
 
 def _permutation(data: Tensor, pivots: Tensor) -> Tensor:
     m = data.shape[-2]
     order = _row_order(pivots, m)
-    places = PUBLIC["arange"](m, device=data.device).unsqueeze(-1)
+    places = arange(m, device=data.device).unsqueeze(-1)
     return (order.unsqueeze(-2) == places).to(data.dtype)
 
 

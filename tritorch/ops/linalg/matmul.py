@@ -31,6 +31,7 @@ from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name, exact_out
 from tritorch.ops.record.publishing import compute_out, in_place_of, public, write_out
+from tritorch.ops.shape.factory import as_tensor
 from tritorch.ops.shape.shape import expand, reshape
 
 BLAS_TYPES = frozenset(np.dtype(code) for code in "fdFD")
@@ -207,7 +208,7 @@ def _at(self: Tensor, other: Any) -> Any:
 def _at_reflected(self: Tensor, other: Any) -> Any:
     if not isinstance(other, (np.ndarray, Tensor)):
         return NotImplemented
-    return matmul(PUBLIC["as_tensor"](other), self)
+    return matmul(as_tensor(other), self)
 
 
 tensor_type: Any = Tensor

@@ -10,11 +10,12 @@ from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import dtype as Dtype
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import LINALG, linalg, require_matrix
 from tritorch.ops.linalg.spectra import svdvals
 from tritorch.ops.linalg.systems import inv_ex
+from tritorch.ops.pointwise.arithmetic import where
 from tritorch.ops.record.checks import require_castable
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.outputs import exact_out
@@ -209,4 +210,4 @@ def cond(input: Tensor, p: Number | None = None) -> Tensor:
         return values.sum(-1) * values.reciprocal().sum(-1)
     inverse, info = inv_ex(input)
     found = matrix_norm(input, p) * matrix_norm(inverse, p)
-    return PUBLIC["where"](info == 0, found, math.inf)
+    return where(info == 0, found, math.inf)

@@ -17,13 +17,14 @@ from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import STORED, dtype as Dtype
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.quantized import KINDS, Quantizer, integers_of, per_tensor_affine
 from tritorch.ops.nn.fake_quantize import choose_parameters
 from tritorch.ops.nn.recurrent import STEPS
 from tritorch.ops.record.checks import any_true
 from tritorch.ops.record.publishing import public
+from tritorch.ops.shape.factory import tensor
+from tritorch.ops.shape.joining import cat
 
 _HEADER = 16  # bytes: two int64, rows and columns
 _LARGEST_HALF = 65504.0
@@ -50,9 +51,9 @@ def _expect_type(x: Tensor, wanted: Dtype) -> None:
 
 
 def _pack(rows: Tensor) -> Tensor:
-    header = PUBLIC["tensor"](list(rows.shape), dtype=dtypes.int64, device=rows.device)
+    header = tensor(list(rows.shape), dtype=dtypes.int64, device=rows.device)
     contents = rows.contiguous().view(-1).view(dtypes.uint8)
-    return PUBLIC["cat"]([header.view(dtypes.uint8), contents])
+    return cat([header.view(dtypes.uint8), contents])
 
 
 def _unpack(packed: Tensor, element: Dtype) -> Tensor:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, float64, int64
 from tritorch.core.promotion import promote_types, scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     LINALG,
@@ -21,9 +21,10 @@ from tritorch.ops.linalg.common import (
     require_float,
     require_matrix,
 )
-from tritorch.ops.linalg.matmul import matmul
+from tritorch.ops.linalg.matmul import matmul, vdot
 from tritorch.ops.linalg.systems import inv
 from tritorch.ops.linalg.vectors import linalg_cross
+from tritorch.ops.pointwise.arithmetic import where
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.checks import broadcast_shapes, host_values
 from tritorch.ops.record.ends import ends_with
@@ -31,6 +32,8 @@ from tritorch.ops.record.infer import same
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.sizes import cubes
+from tritorch.ops.shape import factory, joining
+from tritorch.ops.shape.factory import as_tensor
 from tritorch.ops.shape.parts import diagonal as _top_diagonal
 
 LINALG |= {"cross": linalg_cross, "matmul": matmul}
@@ -54,7 +57,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
             f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
         )
     if n == 0:
-        everywhere = PUBLIC["ones_like"](input.detach(), dtype=bool_)
+        everywhere = published.public.ones_like(input.detach(), dtype=bool_)
         return input.masked_fill(everywhere, 0) + eye_like(input)
     base = inv(input) if n < 0 else input
     n, result = abs(n), None
@@ -82,9 +85,9 @@ def _exponential(x: Tensor) -> Tensor:
         times = np.ceil(np.log2(norms / (1.0 if wide else 2.0)))
     times = np.where(np.isfinite(norms), np.clip(times, 0, 1100), 0).astype(np.int64)
     most = int(times.max())
-    squarings = PUBLIC["as_tensor"](times, device=x.device).reshape(*x.shape[:-2], 1, 1)
+    squarings = as_tensor(times, device=x.device).reshape(*x.shape[:-2], 1, 1)
     if most:
-        x = x * PUBLIC["as_tensor"](np.ldexp(1.0, -times), device=x.device).to(x.dtype).reshape(
+        x = x * as_tensor(np.ldexp(1.0, -times), device=x.device).to(x.dtype).reshape(
             *x.shape[:-2], 1, 1
         )
     powers = [eye_like(x), x]
@@ -98,15 +101,15 @@ def _exponential(x: Tensor) -> Tensor:
             part = part + powers[k - start] * (1 / math.factorial(k))
         out = part if out is None else out @ powers[_CHUNK] + part
     for i in range(most):
-        out = PUBLIC["where"](squarings > i, out @ out, out)
+        out = where(squarings > i, out @ out, out)
     return out
 
 
 def _matrix_exp_gradient(g: Tensor, x: Tensor) -> Tensor:
     """The upper right block of exp([[x^H, g], [0, x^H]])."""
-    n, cat = x.shape[-1], PUBLIC["cat"]
+    n, cat = x.shape[-1], joining.cat
     x_h = x.mH
-    zero = PUBLIC["zeros_like"](x_h)
+    zero = published.public.zeros_like(x_h)
     both = cat([cat([x_h, g], -1), cat([zero, x_h], -1)], -2)
     return _matrix_exp.call((both,))[..., :n, n:]
 
@@ -249,8 +252,8 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
         raise RuntimeError("N must be greater than 1.")
     x = x if x.ndim else x.unsqueeze(0)
     powers = x.unsqueeze(-1).expand(*x.shape, n - 1).cumprod(-1)
-    ones = PUBLIC["ones"]((*x.shape, 1), dtype=powers.dtype, device=x.device)
-    return PUBLIC["cat"]([ones, powers], -1)
+    ones = factory.ones((*x.shape, 1), dtype=powers.dtype, device=x.device)
+    return joining.cat([ones, powers], -1)
 
 
 def _old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
@@ -261,8 +264,8 @@ def _old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Te
     if n < 0:
         raise RuntimeError("N must be non-negative.")
     x = x.to(promote_types(x.dtype, int64))
-    ones = PUBLIC["ones"]((x.shape[0], 1), dtype=x.dtype, device=x.device)
-    columns = PUBLIC["cat"]([ones, x.unsqueeze(-1).expand(x.shape[0], max(n - 1, 0))], -1)
+    ones = factory.ones((x.shape[0], 1), dtype=x.dtype, device=x.device)
+    columns = joining.cat([ones, x.unsqueeze(-1).expand(x.shape[0], max(n - 1, 0))], -1)
     powers = columns[:, :n].cumprod(-1)
     return powers if increasing else powers.flip(1)
 
@@ -292,7 +295,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         wrap_dim(dim, 0)
         return x.conj() * y
     if x.ndim == 1 == y.ndim and x.shape == y.shape:
-        return PUBLIC["vdot"](x, y)
+        return vdot(x, y)
     shape = broadcast_shapes(x.shape, y.shape)
     x, y = x.expand(shape), y.expand(shape)
     if x.dtype.itemsize < 4:

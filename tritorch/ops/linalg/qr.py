@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.arrays.meta import MetaArray
 from tritorch.core import defaults
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     eye_like,
@@ -24,6 +24,9 @@ from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.sizes import cubes
+from tritorch.ops.shape import ranges
+from tritorch.ops.shape.joining import cat
+from tritorch.ops.shape.parts import diag_embed
 
 # ---- qr ------------------------------------------------------------------------------------------
 
@@ -37,7 +40,7 @@ def _qr_tall(g_q: Tensor | None, g_r: Tensor | None, q: Tensor, r: Tensor) -> Te
         inner = inner - q.mH @ g_q
     inner = inner.triu()
     both = inner + inner.mH
-    both = both - PUBLIC["diag_embed"](inner.diagonal(0, -2, -1))  # the diagonal counts once
+    both = both - diag_embed(inner.diagonal(0, -2, -1))  # the diagonal counts once
     total = q @ both
     if g_q is not None:
         total = total + g_q
@@ -60,13 +63,13 @@ def _qr_gradient(g: Any, out: Any, x_shape: Any, mode: str) -> Tensor:
         return _qr_tall(g_q, g_r, q, r)
     if g_r is None:
         square = _qr_tall(g_q, None, q, r[..., :m])
-        return PUBLIC["cat"]([square, square.new_zeros((*x_shape[:-1], n - m))], -1)
+        return cat([square, square.new_zeros((*x_shape[:-1], n - m))], -1)
     rest = g_r[..., m:]
     # What the columns after the square ones, Q @ r[..., m:], say about Q.
     through = q @ (r[..., m:] @ rest.mH)
     g_q = through if g_q is None else g_q + through
     square = _qr_tall(g_q, g_r[..., :m], q, r[..., :m])
-    return PUBLIC["cat"]([square, q @ rest], -1)
+    return cat([square, q @ rest], -1)
 
 
 def _qr_results(x: MetaArray, mode: str) -> tuple[MetaArray, MetaArray]:
@@ -148,7 +151,7 @@ def geqrf(input: Tensor) -> Any:
 def _reflections(vectors: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
     """V and T of the product of all reflections I - tau v v^H, which is I - V T V^H."""
     m, k = vectors.shape[-2], tau.shape[-1]
-    v = vectors[..., :k].tril(-1) + PUBLIC["eye"](m, k, dtype=tau.dtype, device=tau.device)
+    v = vectors[..., :k].tril(-1) + ranges.eye(m, k, dtype=tau.dtype, device=tau.device)
     scale = tau.diag_embed()
     above = eye_like(tau) + tau.unsqueeze(-1) * (v.mH @ v).triu(1)
     return v, triangular(above, scale, True, True)
@@ -197,7 +200,7 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     _require_householder(input, tau)
     m, n = input.shape[-2:]
     v, t = _reflections(input, tau)
-    eye: Tensor = PUBLIC["eye"](m, n, dtype=input.dtype, device=input.device)
+    eye: Tensor = ranges.eye(m, n, dtype=input.dtype, device=input.device)
     return laid_out("column-major", eye - v @ (t @ v[..., :n, :].mH), input)
 
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
+from tritorch.core import published
 from tritorch.core.info import finfo
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     LINALG,
@@ -22,21 +23,19 @@ from tritorch.ops.linalg.common import (
     require_matrix,
     require_phase_free,
 )
+from tritorch.ops.pointwise.arithmetic import maximum, where
 from tritorch.ops.record.checks import looks_at_values, on_host, values
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.sizes import cubes
+from tritorch.ops.shape.ranges import eye
 
 # ---- singular values -----------------------------------------------------------------------------
 
 
 def _differences(x: Tensor) -> Tensor:
     """x_j - x_i, and 1 on the diagonal, where nothing is divided."""
-    return (
-        x.unsqueeze(-2)
-        - x.unsqueeze(-1)
-        + PUBLIC["eye"](x.shape[-1], dtype=x.dtype, device=x.device)
-    )
+    return x.unsqueeze(-2) - x.unsqueeze(-1) + eye(x.shape[-1], dtype=x.dtype, device=x.device)
 
 
 def _diagonal(x: Tensor) -> Tensor:
@@ -84,7 +83,7 @@ def _svd_of_vectors(g_u: Any, g_s: Any, g_vh: Any, u: Tensor, s: Tensor, vh: Ten
         require_phase_free("svd_backward", turn.imag)
         if g_u is not None:
             along = along + _diagonal(u.mH @ g_u - g_u.mH @ u) / (2 * s)
-    diagonal = along.to(u.dtype) if isinstance(along, Tensor) else PUBLIC["zeros_like"](s)
+    diagonal = along.to(u.dtype) if isinstance(along, Tensor) else published.public.zeros_like(s)
     inner = _with_diagonal(inner, diagonal)
     total = u @ inner
     k = s.shape[-1]
@@ -190,7 +189,7 @@ def _eigh_gradient(g: Any, out: Any) -> Tensor:
     inner = vectors.mH @ g_v
     if vectors.is_complex():
         require_phase_free("linalg_eigh_backward", _diagonal(inner).imag)
-    along = PUBLIC["zeros_like"](values) if g_l is None else g_l
+    along = published.public.zeros_like(values) if g_l is None else g_l
     inner = _with_diagonal(inner / _differences(values), along)
     return vectors @ (inner @ vectors.mH)
 
@@ -205,7 +204,7 @@ def _eig_gradient(g: Any, out: Any) -> Tensor:
         require_phase_free("linalg_eig_backward", along.imag)
         turned = turned - vectors.mH @ (vectors * along.real.unsqueeze(-2))
         turned = turned / _differences(values).conj()
-        inner = _with_diagonal(turned, PUBLIC["zeros_like"](values) if g_l is None else g_l)
+        inner = _with_diagonal(turned, published.public.zeros_like(values) if g_l is None else g_l)
         inner = inner @ vectors.mH
     return LINALG["solve"](vectors.mH, inner)  # of a real matrix, the engine takes the real part
 
@@ -339,7 +338,7 @@ def _threshold(values: Tensor, atol: Any, rtol: Any) -> Any:
         return 0.0
     relative = rtol * values.amax(-1, keepdim=True)
     if isinstance(atol, Tensor):
-        return PUBLIC["maximum"](atol.to(relative.dtype), relative)
+        return maximum(atol.to(relative.dtype), relative)
     return relative.clamp(min=atol)
 
 
@@ -371,7 +370,7 @@ def _pinv(x: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
         u, values, vh = svd(x, False)
         size = values
     kept = size > _threshold(size, atol, rtol)
-    inverse = PUBLIC["where"](kept, values, 1).reciprocal() * kept
+    inverse = where(kept, values, 1).reciprocal() * kept
     return (vh.mH * inverse.to(u.dtype).unsqueeze(-2)) @ u.mH
 
 

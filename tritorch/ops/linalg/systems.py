@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from tritorch.arrays.meta import MetaArray
+from tritorch.core import published
 from tritorch.core.dtype import int32, int64
 from tritorch.core.info import finfo
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     SINGULAR_INVERSE,
@@ -26,6 +27,7 @@ from tritorch.ops.linalg.common import (
     with_batch,
 )
 from tritorch.ops.linalg.spectra import pinv, pinv_gradient
+from tritorch.ops.pointwise.arithmetic import where
 from tritorch.ops.record.checks import host_values
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.infer import same
@@ -33,6 +35,7 @@ from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.sizes import cubes
+from tritorch.ops.shape.factory import make_complex
 
 # ---- systems -------------------------------------------------------------------------------------
 
@@ -185,11 +188,11 @@ def _adjugate_gradient(x: Tensor) -> Tensor:
     """The cofactors, conjugated, by operators that differentiate at singular matrices too."""
     det_, info = _det.call((x,)), _inverse.call((x.detach(),))[1]
     singular = (info != 0).reshape(*x.shape[:-2], 1, 1)
-    safe = PUBLIC["where"](singular, eye_like(x), x)
+    safe = where(singular, eye_like(x), x)
     regular = det_[..., None, None].conj() * _inverse.call((safe,))[0].mH
     if not host_values(info).any():
         return regular
-    return PUBLIC["where"](singular, _faddeev_le_verrier(x), regular)
+    return where(singular, _faddeev_le_verrier(x), regular)
 
 
 def _faddeev_le_verrier(x: Tensor) -> Tensor:
@@ -229,13 +232,13 @@ _det: Any = factorisation(
 def _slogdet_gradient(g: Any, x: Tensor, out0: Tensor) -> Tensor:
     g_sign, g_log = g
     if g_log is None and not x.is_complex():  # a sign does not move
-        return PUBLIC["zeros_like"](x)
-    weight = PUBLIC["zeros_like"](out0) if g_log is None else g_log
+        return published.public.zeros_like(x)
+    weight = published.public.zeros_like(out0) if g_log is None else g_log
     if x.is_complex():
         weight = weight.to(x.dtype)
         if g_sign is not None:  # a phase turns with the imaginary part
             turn = (g_sign.conj() * out0).imag
-            weight = weight - PUBLIC["complex"](PUBLIC["zeros_like"](turn), turn)
+            weight = weight - make_complex(published.public.zeros_like(turn), turn)
     return weight[..., None, None] * _inverse.call((x,))[0].mH
 
 
@@ -289,7 +292,7 @@ def logdet(input: Tensor) -> Tensor:
     sign, log = _slogdet.call((input,))
     if input.is_complex():
         return sign.log() + log
-    return PUBLIC["where"](sign == -1, math.nan, log)
+    return where(sign == -1, math.nan, log)
 
 
 # ---- least squares -------------------------------------------------------------------------------

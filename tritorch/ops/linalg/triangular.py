@@ -7,7 +7,7 @@ from typing import Any
 from tritorch.core import defaults
 from tritorch.core.dtype import int32, int64
 from tritorch.core.promotion import result_type
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import (
     NOT_POSITIVE,
@@ -31,6 +31,7 @@ from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.sizes import cubes
+from tritorch.ops.shape.joining import cat
 
 # ---- triangular systems --------------------------------------------------------------------------
 
@@ -58,11 +59,11 @@ def _by_blocks(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
         block = _inverse.call((a[..., low:high, low:high],), (upper, unit))
         rest = b[..., low:high, :]
         if parts:
-            known = PUBLIC["cat"]([parts[i] for i in sorted(parts)], -2)
+            known = cat([parts[i] for i in sorted(parts)], -2)
             rows = a[..., low:high, high:] if upper else a[..., low:high, :low]
             rest = rest - rows @ known
         parts[low] = block @ rest
-    return PUBLIC["cat"]([parts[i] for i in sorted(parts)], -2) if parts else b.clone()
+    return cat([parts[i] for i in sorted(parts)], -2) if parts else b.clone()
 
 
 _solve: Any = factorisation(

@@ -17,9 +17,13 @@ from tritorch.autograd.graph import check_inplace
 from tritorch.core.arguments import Number
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.linalg.matmul import mm
+from tritorch.ops.pointwise import arithmetic, pointwise
+from tritorch.ops.pointwise.arithmetic import lerp, mul
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import OPERATORS
 from tritorch.ops.record.publishing import in_place_of
+from tritorch.ops.reduce import reduction
 from tritorch.ops.reduce.reduction import vector_norm
 
 List = Sequence[Tensor]
@@ -228,7 +232,7 @@ def _binary(name: str, record: str = "", alpha: bool = False, one_tensor: bool =
         others = _other(where, tensors, other, one_tensor)
         number = not isinstance(others[0], Tensor)
         if factor != 1 and all(_array(y) is not None for y in others):
-            others = _run("mul", PUBLIC["mul"], [(y, factor) for y in others], False)
+            others = _run("mul", mul, [(y, factor) for y in others], False)
         elif factor != 1:
             one = lambda x, y: pairs[number][inplace](x, y, alpha=factor)
             return [one(x, y) for x, y in zip(tensors, others)]
@@ -263,7 +267,7 @@ def _foreach_pow(self: Any, exponent: Any) -> tuple[Tensor, ...]:
     else:
         tensors = _tensors("_foreach_pow", self, exponent)
         rows = list(zip(tensors, _other("_foreach_pow", tensors, exponent)))  # type: ignore[arg-type]
-    return tuple(_run("pow", PUBLIC["pow"], rows, False))
+    return tuple(_run("pow", arithmetic.pow, rows, False))
 
 
 def _foreach_pow_(self: List, exponent: Any) -> List:
@@ -312,7 +316,7 @@ def _lerps(where: str, self: Any, tensors1: Any, weight: Any) -> list[Row]:
 
 def _foreach_lerp(self: List, tensors1: List, weight: Number) -> tuple[Tensor, ...]:
     rows = _lerps("_foreach_lerp", self, tensors1, weight)
-    return tuple(_run("lerp", PUBLIC["lerp"], rows, False))
+    return tuple(_run("lerp", lerp, rows, False))
 
 
 def _foreach_lerp_(self: List, tensors1: List, weight: Number) -> List:
@@ -331,7 +335,7 @@ def _foreach_norm(self: List, ord: float = 2, dtype: Any = None) -> tuple[Tensor
 def _foreach_powsum(self: List, ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:
     tensors = _tensors("_foreach_powsum", self)
     return tuple(
-        PUBLIC["sum"](PUBLIC["abs"](x if dtype is None else x.to(dtype)).pow(ord)) for x in tensors
+        reduction.sum(pointwise.abs(x if dtype is None else x.to(dtype)).pow(ord)) for x in tensors
     )
 
 
@@ -348,7 +352,7 @@ def _foreach_max(self: List) -> tuple[Tensor, ...]:
 def _foreach_mm(self: List, mat2: List) -> tuple[Tensor, ...]:
     tensors, others = _tensors("_foreach_mm", self), _tensors("_foreach_mm", mat2)
     _same_length(tensors, others)
-    return tuple(PUBLIC["mm"](x, y) for x, y in zip(tensors, others))
+    return tuple(mm(x, y) for x, y in zip(tensors, others))
 
 
 def _foreach_clone(self: List, *, memory_format: Any = None) -> tuple[Tensor, ...]:

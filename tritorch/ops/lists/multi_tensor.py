@@ -12,11 +12,15 @@ import numpy as np
 from tritorch import _C
 from tritorch.arrays.arrays import CPU, cuda_device, is_contiguous, strides_of
 from tritorch.autograd import no_grad
+from tritorch.core import published
 from tritorch.core.promotion import promote_types
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.gpu.pointwise.layout import memory_order
+from tritorch.ops.pointwise.arithmetic import where
+from tritorch.ops.pointwise.pointwise import isfinite
 from tritorch.ops.record.backends import backend
+from tritorch.ops.shape import factory
+from tritorch.ops.shape.joining import stack
 
 NORMS = (1.0, 2.0, math.inf)  # orders
 
@@ -89,8 +93,8 @@ def rescale_(tensors: Sequence[Tensor], factor: Tensor | None, found: Tensor | N
         if factor is not None:
             tensor.mul_(factor.to(tensor.device, tensor.dtype))
         if found is not None:
-            bad = PUBLIC["isfinite"](tensor).logical_not().any()
-            found.copy_(PUBLIC["where"](bad, PUBLIC["ones_like"](found), found))
+            bad = isfinite(tensor).logical_not().any()
+            found.copy_(where(bad, published.public.ones_like(found), found))
     if factor is not None:
         copy_back(parts.back)
         others = set(map(id, parts.others))
@@ -113,15 +117,15 @@ def total_norm(tensors: Sequence[Tensor], order: float) -> Tensor:
     norms += [tensor.norm(order) for tensor in parts.others]
     if len(norms) == 1:
         return norms[0].to(place)
-    return PUBLIC["stack"]([norm.to(place) for norm in norms]).norm(order)
+    return stack([norm.to(place) for norm in norms]).norm(order)
 
 
 def norm_of_all(tensors: Sequence[Tensor], order: float) -> Tensor:
     """The norm of all elements of all tensors, of any order, without a graph."""
     if not tensors:
-        return PUBLIC["tensor"](0.0)
+        return factory.tensor(0.0)
     with no_grad():
         if order in NORMS:
             return total_norm(tensors, order)
         norms = [tensor.norm(order).to(tensors[0].device) for tensor in tensors]
-        return PUBLIC["stack"](norms).norm(order)
+        return stack(norms).norm(order)

@@ -11,9 +11,13 @@ from tritorch.core.promotion import not_implemented
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.loss.loss import reduction_mode
+from tritorch.ops.pointwise import arithmetic
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
+from tritorch.ops.shape import joining
+from tritorch.ops.shape.factory import tensor
+from tritorch.ops.shape.ranges import arange
 from tritorch.ops.shape.shape import reshape
 
 _NEVER = -1e30  # the log of 0, such that differences have gradients
@@ -37,10 +41,10 @@ def _composed(
     As in PyTorch, the gradient is that of what log_softmax was taken of: softmax - expected share.
     So is it here, of any order, by a term that is 0 and whose gradient is softmax.
     """
-    where, stack = PUBLIC["where"], PUBLIC["stack"]
+    where, stack = arithmetic.where, joining.stack
     steps, batch, _ = log_probs.shape
     size = 2 * targets.shape[1] + 1
-    state = PUBLIC["arange"](size, device=log_probs.device)
+    state = arange(size, device=log_probs.device)
     labels = targets.new_full((batch, size), blank)
     labels[:, 1::2] = targets
     jump = (state % 2 == 1) & (state >= 3) & (labels != labels.roll(2, 1))
@@ -60,7 +64,7 @@ def _composed(
     found = at.logsumexp(1)
     found = where(n_steps > 0, found, where(n_labels > 0, never, 0.0))
     possible = found > _NEVER / 2
-    time = PUBLIC["arange"](steps, device=log_probs.device).unsqueeze(1)
+    time = arange(steps, device=log_probs.device).unsqueeze(1)
     counted = log_probs.exp().sum(2).masked_fill(time >= n_steps, 0).sum(0)
     loss = counted - counted.detach() - found
     return loss.masked_fill(~possible, math.inf)
@@ -101,8 +105,8 @@ def _padded(targets: Tensor, n_labels: list[int], blank: int) -> Tensor:
     """(N, S) labels, also of targets one after the other; 0 (or 1) where there are none."""
     longest = max(n_labels, default=0)
     fill = 0 if blank != 0 else 1
-    place = PUBLIC["arange"](longest, device=targets.device)
-    counts = PUBLIC["tensor"](n_labels, dtype=int64, device=targets.device).unsqueeze(1)
+    place = arange(longest, device=targets.device)
+    counts = tensor(n_labels, dtype=int64, device=targets.device).unsqueeze(1)
     if targets.ndim == 1:
         if targets.shape[0] != sum(n_labels):
             raise RuntimeError(
@@ -157,8 +161,8 @@ def _losses(
             "ctc_loss_cuda" if log_probs.is_cuda else "ctc_loss_cpu", log_probs.dtype
         )
     labels = _padded(targets.to(log_probs.device, int64), counts, blank)
-    where = {"dtype": int64, "device": log_probs.device}
-    n_steps, n_labels = PUBLIC["tensor"](steps, **where), PUBLIC["tensor"](counts, **where)
+    where: dict[str, Any] = {"dtype": int64, "device": log_probs.device}
+    n_steps, n_labels = tensor(steps, **where), tensor(counts, **where)
     inputs = (log_probs, labels, n_steps, n_labels)
     return _ctc.call(inputs, (blank, bool(zero_infinity)))[0], n_labels
 

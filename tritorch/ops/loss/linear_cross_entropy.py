@@ -22,13 +22,14 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.function import Function
-from tritorch.core import scopes
+from tritorch.core import published, scopes
 from tritorch.core.dtype import bfloat16, dtype as Dtype, float16, float32, float64, int64
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.loss import loss as losses
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.publishing import functional
+from tritorch.ops.shape.joining import cat
 from tritorch.ops.shape.shape import reshape
 
 _POLICIES = ("auto", "accurate", "balanced", "compact")
@@ -163,7 +164,7 @@ class _Chunked(Function):
         for part in _chunks(x, w, b, scale, ctx.rest):
             parts.append(part.losses)
             ctx.grads = part.grads
-        out = PUBLIC["cat"](parts)
+        out = cat(parts)
         if reduction == "none":
             return out.to(x.dtype)
         total = out.to(options.acc_dtype).sum()
@@ -207,7 +208,7 @@ def _chunks(x: Tensor, w: Tensor, b: Any, scale: Tensor | None, rest: Any) -> An
     adding = kind if options.acc_policy == "compact" and x.is_cuda else acc
     wide_w, wide_b = w.to(compute), None if b is None else b.to(compute)
     wide_weight = None if weight is None else weight.to(compute)
-    dx = PUBLIC["empty_like"](x) if scale is not None and want_x else None
+    dx = published.public.empty_like(x) if scale is not None and want_x else None
     dw = w.new_empty(w.shape, dtype=adding) if scale is not None and want_w else None
     db = b.new_zeros(b.shape, dtype=acc) if scale is not None and want_b else None
     which = "gpu" if x.is_cuda else "cpu"
@@ -303,7 +304,7 @@ def linear_cross_entropy(
     rows = classes * math.prod(outer)
     w = reshape(linear_weight, (rows, linear_weight.shape[-1]))
     b = None if linear_bias is None else reshape(linear_bias, (rows,))
-    logits = reshape(FUNCTIONAL["linear"](input, w, b), (*input.shape[:-1], classes, *outer))
+    logits = reshape(published.functional.linear(input, w, b), (*input.shape[:-1], classes, *outer))
     return losses.cross_entropy(
         logits, target, weight=weight, reduction=reduction, ignore_index=ignore,
         label_smoothing=label_smoothing,

@@ -10,7 +10,7 @@ import numpy as np
 
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import MetaArray
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.arguments import Number
 from tritorch.core.dispatching import entered, watching
 from tritorch.core.dtype import bool_, int64
@@ -18,6 +18,7 @@ from tritorch.core.promotion import category, result_type, scalar_name
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.pointwise.activation import logsigmoid
+from tritorch.ops.pointwise.arithmetic import minimum, where, xlogy
 from tritorch.ops.record import checks
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import (
@@ -32,6 +33,7 @@ from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduce.reduction import vector_norm
 from tritorch.ops.reduce.softmax import log_softmax
+from tritorch.ops.shape.ranges import arange
 from tritorch.ops.shape.shape import broadcast_tensors, reshape
 
 INT64 = int64.numpy
@@ -177,7 +179,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Any = None, redu
 
 def _smooth(x: Tensor, y: Tensor, beta: float) -> Tensor:
     error = (x - y).abs()
-    return PUBLIC["where"](error < beta, 0.5 * error * error / beta, error - 0.5 * beta)
+    return where(error < beta, 0.5 * error * error / beta, error - 0.5 * beta)
 
 
 _smooth_l1_loss = _loss(
@@ -204,7 +206,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 def _huber(x: Tensor, y: Tensor, delta: float) -> Tensor:
     error = (x - y).abs()
-    loss = PUBLIC["where"](error <= delta, 0.5 * error * error, delta * (error - 0.5 * delta))
+    loss = where(error <= delta, 0.5 * error * error, delta * (error - 0.5 * delta))
     return laid_out("copy", loss, x)
 
 
@@ -356,7 +358,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any 
     if log_target:
         loss = target.exp() * (target - input)
     else:
-        loss = PUBLIC["xlogy"](target, target) - target * input
+        loss = xlogy(target, target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.ndim else loss.sum()
     return reduce_loss(loss, reduction_mode(None, None, reduction))
@@ -397,7 +399,7 @@ def gaussian_nll_loss(
     if isinstance(var, float):
         if var < 0:
             raise ValueError("var has negative entry/entries")
-        var = var * PUBLIC["ones_like"](input)
+        var = var * published.public.ones_like(input)
     else:
         checks.refuse_where(_negative, (var,), ValueError, "var has negative entry/entries")
     if var.shape != input.shape:
@@ -454,8 +456,8 @@ def hinge_embedding_loss(
     """x where the target is 1, max(0, margin - x) where it is -1."""
     mode = reduction_mode(size_average, reduce, reduction)
     hinge = (input.new_full((), margin) - input).clamp_min(0)  # in the input's dtype, as PyTorch
-    zero = PUBLIC["zeros_like"](input)
-    loss = PUBLIC["where"](target != 1, hinge, zero) + PUBLIC["where"](target != -1, input, zero)
+    zero = published.public.zeros_like(input)
+    loss = where(target != 1, hinge, zero) + where(target != -1, input, zero)
     return reduce_loss(loss, mode)
 
 
@@ -541,8 +543,8 @@ def cosine_embedding_loss(
         product
         / ((input1.square().sum(last) + epsilon) * (input2.square().sum(last) + epsilon)).sqrt()
     )
-    zero = PUBLIC["zeros_like"](cosine)
-    loss = PUBLIC["where"](target == 1, 1 - cosine, zero) + PUBLIC["where"](
+    zero = published.public.zeros_like(cosine)
+    loss = where(target == 1, 1 - cosine, zero) + where(
         target == -1, (cosine - margin).clamp_min(0), zero
     )
     return reduce_loss(loss, reduction_mode(size_average, reduce, reduction))
@@ -587,7 +589,7 @@ def triplet_margin_loss(
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
-        far = PUBLIC["minimum"](far, pairwise_distance(positive, negative, p, eps))
+        far = minimum(far, pairwise_distance(positive, negative, p, eps))
     return reduce_loss((near - far + margin).clamp_min(0), mode)
 
 
@@ -610,7 +612,7 @@ def triplet_margin_with_distance_loss(
     distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
-        far = PUBLIC["minimum"](far, distance(positive, negative))
+        far = minimum(far, distance(positive, negative))
     return reduce_loss((near - far + margin).clamp_min(0), reduction)
 
 
@@ -687,7 +689,7 @@ def multilabel_margin_loss(
     x, t = (reshape(v, (1, -1)) if single else v for v in (input, target))
     valid = (t < 0).to(int64).cumsum(1) == 0
     clean = t.masked_fill(~valid, 0)
-    right = PUBLIC["zeros_like"](x).scatter_add(1, clean, valid.to(x.dtype)) > 0
+    right = published.public.zeros_like(x).scatter_add(1, clean, valid.to(x.dtype)) > 0
     scores = x.gather(1, clean)
     hinge = (1 - scores.unsqueeze(2) + x.unsqueeze(1)).clamp_min(0)
     mask = valid.unsqueeze(2) & ~right.unsqueeze(1)
@@ -877,9 +879,9 @@ def _row_gradients_in_parts(
         return NotImplemented
     wide = x.float() if x.dtype.itemsize == 2 else x
     likely = (wide - total.unsqueeze(1)).exp()
-    hit = PUBLIC["arange"](x.shape[1], device=x.device) == t.unsqueeze(1)
+    hit = arange(x.shape[1], device=x.device) == t.unsqueeze(1)
     scale = g.masked_fill(t == ignore, 0).unsqueeze(1)
-    return (PUBLIC["where"](hit, likely - 1, likely) * scale).to(x.dtype)
+    return (where(hit, likely - 1, likely) * scale).to(x.dtype)
 
 
 def _some_ignored(input: Tensor, target: Tensor, ignore_index: int) -> bool:

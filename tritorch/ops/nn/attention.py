@@ -9,9 +9,10 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.sym_functions import sym_max, sym_sqrt
+from tritorch.core import published
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.scopes import Giving, Scope
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.vmap import active
@@ -23,6 +24,7 @@ from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduce.softmax import softmax
+from tritorch.ops.shape.factory import ones
 from tritorch.ops.shape.shape import expand, reshape
 
 # By PyTorch's numbers: 0 the composed definition, 1 to 3 the fused kernel.
@@ -76,7 +78,7 @@ def _composed(
         k, v = (x.repeat_interleave(groups, -3) for x in (k, v))
     scores = (q * scale) @ k.transpose(-2, -1)
     if causal:
-        visible = PUBLIC["ones"](scores.shape[-2:], dtype=bool_, device=q.device).tril()
+        visible = ones(scores.shape[-2:], dtype=bool_, device=q.device).tril()
         scores = scores.masked_fill(~visible, -math.inf)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is bool_ else scores + mask
@@ -84,7 +86,7 @@ def _composed(
     if mask is not None or causal:  # rows that see nothing are 0, not NaN
         weights = weights.masked_fill((scores == -math.inf).all(-1, keepdim=True), 0)
     if dropout:
-        weights = FUNCTIONAL["dropout"](weights, dropout)
+        weights = published.functional.dropout(weights, dropout)
     elif p:
         drop, shape = (seed, offset, p), tuple(weights.shape)
         kept = backend("gpu", "attention").dropout_mask(shape, drop, q.device.index)

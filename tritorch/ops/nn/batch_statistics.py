@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.core.dtype import float32
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.nn.norm import update_running
 from tritorch.ops.record.publishing import public
+from tritorch.ops.reduce.reduction import var_mean
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -30,7 +30,7 @@ def _shaped(v: Tensor, x: Tensor) -> Tensor:
 
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
-    variance, mean = PUBLIC["var_mean"](_wide(x), _over(x), correction=0)
+    variance, mean = var_mean(_wide(x), _over(x), correction=0)
     return mean, variance
 
 

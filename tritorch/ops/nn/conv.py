@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.arrays.meta import MetaArray
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.dims import several
 from tritorch.core.naming import qualified
 from tritorch.core.promotion import scalar_name
@@ -280,7 +280,7 @@ def _named_padding(x: Tensor, w: Tensor, padding: str, stride: Any, dilation: An
             stacklevel=5,
         )
         extra = [v for t in reversed(total) for v in (0, t % 2)]
-        x = FUNCTIONAL["pad"](x, extra)
+        x = published.functional.pad(x, extra)
     return x, both
 
 
@@ -358,7 +358,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
         raise RuntimeError("Input dim 2 (input channels) is not == dim 1 in the weight tensor")
     if weight.shape[2] != bias.shape[0]:
         raise RuntimeError("Bias size must equal dim 2 in the weight tensor (output channels).")
-    out = FUNCTIONAL["conv1d"](input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad)
+    out = published.functional.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad)
     return out.permute(2, 0, 1)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core import published
 from tritorch.core.layout import dense_strides_like as copy_strides
-from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.nn.conv import _PARAMS, _convolution, _input, _weight, convolution_result
 from tritorch.ops.nn.norm import _composed_batch
+from tritorch.ops.pointwise.pointwise import rsqrt
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
@@ -71,7 +72,7 @@ def _composed(
     y = _composed_batch(x, w, b, mean, var, training, eps)
     if z is not None:
         y = y + z
-    return FUNCTIONAL["relu"](y) if relu else y
+    return published.functional.relu(y) if relu else y
 
 
 def _plainly(
@@ -156,5 +157,5 @@ def batch_norm_add_relu(
     eps: float,
 ) -> Tensor:  # fmt: skip
     """relu(batch_norm(input) + residual) by given statistics."""
-    rstd = PUBLIC["rsqrt"](var + eps)
+    rstd = rsqrt(var + eps)
     return _normalised.call((input, gamma, beta, residual, mean, rstd), (False, relu, eps))

@@ -10,6 +10,7 @@ from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.strides import copy_strides
+from tritorch.core import published
 from tritorch.core.dtype import bool_, dtype
 from tritorch.core.generator import default_for
 from tritorch.core.promotion import category, scalar_name
@@ -24,6 +25,7 @@ from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.spelling import spelled
+from tritorch.ops.shape import factory
 
 _LOW = -1.7580993408473766  # what SELU tends to: alpha dropout's elements become this
 
@@ -86,7 +88,7 @@ def _kept(x: Tensor, p: float, shape: Any) -> Tensor:
     """1 with probability 1 - p, else 0."""
     if active.levels:
         return _C.wrap(sample("coins", None, x.device, tuple(shape), x.dtype, 1 - p))
-    empty = PUBLIC["empty"](tuple(shape), dtype=x.dtype, device=x.device)
+    empty = factory.empty(tuple(shape), dtype=x.dtype, device=x.device)
     return empty.bernoulli_(1 - p)
 
 
@@ -233,9 +235,9 @@ for _name, _by_channel, _is_alpha in (
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """dropout, and which elements were kept; train=None drops."""
     if input.numel() == 0:
-        return input.clone(), PUBLIC["empty_like"](input)
+        return input.clone(), published.public.empty_like(input)
     if train is False:
-        return input.clone(), PUBLIC["ones_like"](input, dtype=bool_)
+        return input.clone(), published.public.ones_like(input, dtype=bool_)
     _check_floats(input)
     if not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={1 - p}")

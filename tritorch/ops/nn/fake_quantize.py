@@ -15,11 +15,12 @@ import numpy as np
 from tritorch.autograd import no_grad
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import not_implemented, scalar_name
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.pointwise.arithmetic import where
 from tritorch.ops.record.apply import apply
 from tritorch.ops.record.kinds import ternary
 from tritorch.ops.record.publishing import public
+from tritorch.ops.shape import factory
 
 
 def _rounded(x: Any, scale: Any) -> Any:
@@ -119,7 +120,7 @@ def fake_quantize_per_channel_affine(
     q = (zero + input.detach() * step.reciprocal()).round()
     out = (q.clamp(quant_min, quant_max) - zero) * step
     kept = (q >= quant_min) & (q <= quant_max)
-    return PUBLIC["where"](kept, input + (out - input).detach(), out)
+    return where(kept, input + (out - input).detach(), out)
 
 
 # ---- parameters ----------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ def choose_qparams_optimized(
             right, current = f(right - step), without_right
         if step == 0:
             break
-    new = lambda end: PUBLIC["tensor"]([float(end)], device=input.device)
+    new = lambda end: factory.tensor([float(end)], device=input.device)
     return new(high), new(low)
 
 
@@ -239,7 +240,7 @@ def _observe(
         for running, end in ((running_min, ends[0]), (running_max, ends[1])):
             end = end.to(running.dtype).reshape(running.shape)
             moved = running + share * (end - running)
-            running.copy_(PUBLIC["where"](running.isinf(), end, moved))
+            running.copy_(where(running.isinf(), end, moved))
 
 
 def _choose(
@@ -256,5 +257,5 @@ def _choose(
             if target.numel() != len(found):
                 target.resize_(len(found))
             values = [pair[i] for pair in found]
-            new = PUBLIC["tensor"](values, dtype=target.dtype, device=target.device)
+            new = factory.tensor(values, dtype=target.dtype, device=target.device)
             target.copy_(new.reshape(target.shape))

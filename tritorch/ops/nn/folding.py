@@ -9,11 +9,12 @@ from typing import Any
 from tritorch.arrays.strides import looks_channels_last
 from tritorch.core.dims import wrap_dim
 from tritorch.core.layout import channels_last, contiguous_format
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
+from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import require_kernel, require_tensor
 from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.publishing import functional
+from tritorch.ops.shape.padding import pad
 from tritorch.ops.shape.shape import reshape
 
 
@@ -73,7 +74,7 @@ def unfold(
             f"dilation={dilation}, padding={padding}, stride={stride}, calculated shape of the "
             f"array of sliding blocks as {windows}, but its components must be at least one."
         )
-    x = FUNCTIONAL["pad"](input, (padding[1], padding[1], padding[0], padding[0]))
+    x = pad(input, (padding[1], padding[1], padding[0], padding[0]))
     n, c, h, w = x.stride()
     view = x.as_strided(
         (*x.shape[:2], *kernel, *windows),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tritorch.core import published
 from tritorch.core.dtype import int64
 from tritorch.core.promotion import not_implemented
-from tritorch.core.published import FUNCTIONAL, PUBLIC, adds_results, autocast
+from tritorch.core.published import FUNCTIONAL, adds_results, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.shape.joining import cat
+from tritorch.ops.shape.ranges import arange
 from tritorch.ops.shape.shape import reshape
 
 
@@ -68,10 +71,10 @@ def _starts(samples: Tensor, length: int, count: int, kernel: int) -> Tensor:
     if count == 1:
         return last
     alpha = (length - kernel) / (count - 1)
-    place = PUBLIC["arange"](count - 1, dtype=samples.dtype, device=samples.device)
+    place = arange(count - 1, dtype=samples.dtype, device=samples.device)
     sample = samples.unsqueeze(-1)
     starts = ((place + sample) * alpha).to(int64) - (sample * alpha).to(int64)
-    return PUBLIC["cat"]([starts, last], -1)
+    return cat([starts, last], -1)
 
 
 def _windows(samples: Tensor, spatial: Any, kernel: Any, size: Any) -> Tensor:
@@ -82,7 +85,7 @@ def _windows(samples: Tensor, spatial: Any, kernel: Any, size: Any) -> Tensor:
     total: Any = 0
     for i, (length, k, m) in enumerate(zip(spatial, kernel, size)):
         starts = _starts(samples[:, :, columns[i]], length, m, k)
-        taps = PUBLIC["arange"](k, device=samples.device)
+        taps = arange(k, device=samples.device)
         shape = [1] * (2 * n)
         shape[i], shape[n + i] = m, k
         at = starts.unsqueeze(-1) + taps
@@ -105,7 +108,7 @@ def _make(n: int) -> None:
         kernel, size = _ints(kernel_size, n, "kernel_size"), _ints(output_size, n, "output_size")
         if _random_samples is None:
             batch = 1 if input.ndim == n + 1 else input.shape[0]
-            _random_samples = PUBLIC["rand"](
+            _random_samples = published.public.rand(
                 batch, input.shape[-n - 1], n, dtype=input.dtype, device=input.device
             )
         _check(input, _random_samples, kernel, size, n)

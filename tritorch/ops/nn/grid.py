@@ -11,12 +11,16 @@ from tritorch.core.dtype import float32, int64
 from tritorch.core.promotion import not_implemented
 from tritorch.core.published import PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor
+from tritorch.ops.pointwise.arithmetic import where
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.checks import require_scalar_type
 from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.spelling import spelled
+from tritorch.ops.shape.factory import ones
+from tritorch.ops.shape.joining import stack
+from tritorch.ops.shape.ranges import arange, linspace
 from tritorch.ops.shape.shape import reshape
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
@@ -35,7 +39,7 @@ def _bounded(place: Tensor, n: int, padding: int, align: bool) -> Tensor:
         away = (place - low).abs()
         flips = (away / span).floor()
         extra = away - flips * span
-        place = PUBLIC["where"](flips % 2 == 0, extra, span - extra) + low
+        place = where(flips % 2 == 0, extra, span - extra) + low
     return place.clamp(0, n - 1) if padding else place
 
 
@@ -67,7 +71,7 @@ def _composed(x: Tensor, grid: Tensor, mode: int, padding: int, align: bool) -> 
         x, grid = x.to(float32), grid.to(float32)
     batch, channels = x.shape[:2]
     pixels = reshape(x.movedim(1, -1), (batch * math.prod(spatial), channels))
-    first = PUBLIC["arange"](batch, device=x.device).unsqueeze(1)  # image of each row of points
+    first = arange(batch, device=x.device).unsqueeze(1)  # image of each row of points
     points = reshape(grid, (grid.shape[0], math.prod(grid.shape[1:-1]), len(spatial)))
     dims = [
         _taps(points[..., len(spatial) - 1 - d], n, mode, padding, align)
@@ -207,13 +211,13 @@ def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tens
     like: dict[str, Any] = {"dtype": theta.dtype, "device": theta.device}
     n, columns = len(spatial), []
     for d, length in enumerate(spatial):
-        line = PUBLIC["linspace"](-1, 1, length, **like) if length > 1 else theta.new_zeros(1)
+        line = linspace(-1, 1, length, **like) if length > 1 else theta.new_zeros(1)
         if not align_corners:
             line = line * ((length - 1) / length)
         line = reshape(line, [length if i == d else 1 for i in range(n)])
         columns.append(line.expand(*spatial))
-    columns = [*reversed(columns), PUBLIC["ones"](spatial, **like)]
-    base = reshape(PUBLIC["stack"](columns, -1), (1, -1, n + 1))
+    columns = [*reversed(columns), ones(spatial, **like)]
+    base = reshape(stack(columns, -1), (1, -1, n + 1))
     places = base.expand(batch, -1, -1).bmm(theta.transpose(1, 2))
     return reshape(places, (batch, *spatial, n))
 

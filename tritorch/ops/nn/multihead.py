@@ -6,13 +6,17 @@ import math
 import warnings
 from typing import Any
 
+from tritorch.core import published
 from tritorch.core.dtype import bool_
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.linear import linear
 from tritorch.ops.nn.attention import scaled_dot_product_attention
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.reduce.softmax import softmax
+from tritorch.ops.shape import factory
+from tritorch.ops.shape.joining import cat
+from tritorch.ops.shape.padding import pad
 
 
 def as_added(mask: Tensor | None, like: Tensor, name: str) -> Tensor | None:
@@ -20,7 +24,7 @@ def as_added(mask: Tensor | None, like: Tensor, name: str) -> Tensor | None:
     if mask is None:
         return None
     if mask.dtype is bool_:
-        zeros = PUBLIC["zeros"](mask.shape, dtype=like.dtype, device=mask.device)
+        zeros = factory.zeros(mask.shape, dtype=like.dtype, device=mask.device)
         return zeros.masked_fill(mask, -math.inf)
     if not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
@@ -95,7 +99,7 @@ def _weights(given: Any, in_proj: Tensor | None, separate: bool) -> Any:
 
 def _wider(masks: Any) -> Any:
     """Masks with one more key, which is seen."""
-    return tuple(None if m is None else FUNCTIONAL["pad"](m, (0, 1)) for m in masks)
+    return tuple(None if m is None else pad(m, (0, 1)) for m in masks)
 
 
 def _static(x: Tensor, name: str, batch: int, heads: int, size: int) -> Tensor:
@@ -189,8 +193,8 @@ def multi_head_attention_forward(
         for name, static in (("key", static_k), ("value", static_v)):
             if static is not None:
                 raise AssertionError(f"bias cannot be added to static {name}.")
-        k = PUBLIC["cat"]([k, bias_k.repeat(1, batch, 1)])
-        v = PUBLIC["cat"]([v, bias_v.repeat(1, batch, 1)])
+        k = cat([k, bias_k.repeat(1, batch, 1)])
+        v = cat([v, bias_v.repeat(1, batch, 1)])
         mask, padding = _wider((mask, padding))
     split = lambda x: x.reshape(x.shape[0], batch, num_heads, size).permute(1, 2, 0, 3)
     q = split(q)
@@ -198,14 +202,14 @@ def multi_head_attention_forward(
     v = split(v) if static_v is None else _static(static_v, "static_v", batch, num_heads, size)
     if add_zero_attn:
         zero = k.new_zeros((batch, num_heads, 1, size))
-        k, v = PUBLIC["cat"]([k, zero], 2), PUBLIC["cat"]([v, zero], 2)
+        k, v = cat([k, zero], 2), cat([v, zero], 2)
         mask, padding = _wider((mask, padding))
     whole = _joined(mask, padding, batch, num_heads, length, k.shape[2])
     dropout, found = dropout_p if training else 0.0, None
     if need_weights:
         scores = (q * (1.0 / math.sqrt(size))) @ k.transpose(-2, -1)
         found = softmax(scores if whole is None else scores + whole, -1)
-        found = FUNCTIONAL["dropout"](found, dropout, True) if dropout else found
+        found = published.functional.dropout(found, dropout, True) if dropout else found
         out = found @ v
     else:
         causal = is_causal and padding is None

@@ -8,10 +8,11 @@ from typing import Any
 
 from tritorch.arrays.meta import MetaArray
 from tritorch.autograd import no_grad
+from tritorch.core import published
 from tritorch.core.dtype import float32
 from tritorch.core.info import finfo
 from tritorch.core.promotion import category, not_implemented
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record import checks
 from tritorch.ops.record.backends import backend
@@ -21,6 +22,8 @@ from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.sizes import normalised
 from tritorch.ops.record.spelling import spelled
+from tritorch.ops.reduce.reduction import var_mean
+from tritorch.ops.shape.padding import pad
 from tritorch.ops.shape.shape import reshape
 
 # ---- layer norm ----------------------------------------------------------------------------------
@@ -67,7 +70,7 @@ def _per_channel(v: Any, x: Tensor) -> Any:
 
 def _composed_layer(x: Tensor, w: Any, b: Any, n: int, eps: float) -> Tensor:
     dims = list(range(x.ndim - n, x.ndim))
-    variance, mean = PUBLIC["var_mean"](x, dims, correction=0, keepdim=True)
+    variance, mean = var_mean(x, dims, correction=0, keepdim=True)
     return _affine((x - mean) * (variance + eps).rsqrt(), w, b)
 
 
@@ -280,7 +283,7 @@ def rms_norm(
     if alike and input.is_complex():  # by x^2, not |x|^2, as PyTorch
         return _composed_rms(input, weight, n, eps)
     if not alike:
-        wide = PUBLIC["result_type"](input, weight)
+        wide = published.public.result_type(input, weight)
         return rms_norm(input.to(wide), normalized_shape, weight.to(wide), eps).to(input.dtype)
     out = _rms.call((input, weight), (n, float(eps)))[0]
     return ends_as("mul.Tensor", out) if input.is_cpu else out  # which PyTorch composes
@@ -410,7 +413,7 @@ def _composed_batch(
 ) -> Tensor:
     if training:
         dims = [i for i in range(x.ndim) if i != 1]
-        var, mean = PUBLIC["var_mean"](x, dims, correction=0, keepdim=True)
+        var, mean = var_mean(x, dims, correction=0, keepdim=True)
     else:
         var, mean = _per_channel(var, x), _per_channel(mean, x)
     return _affine((x - mean) * (var + eps).rsqrt(), _per_channel(w, x), _per_channel(b, x))
@@ -635,11 +638,13 @@ def local_response_norm(
         return input
     squared = input.square().unsqueeze(1)
     if input.ndim == 3:
-        padded = FUNCTIONAL["pad"](squared, (0, 0, size // 2, (size - 1) // 2))
-        mean = FUNCTIONAL["avg_pool2d"](padded, (size, 1), stride=1).squeeze(1)
+        padded = pad(squared, (0, 0, size // 2, (size - 1) // 2))
+        mean = published.functional.avg_pool2d(padded, (size, 1), stride=1).squeeze(1)
     else:
         shape = input.shape
         flat = reshape(squared, (shape[0], 1, shape[1], shape[2], -1))
-        padded = FUNCTIONAL["pad"](flat, (0, 0, 0, 0, size // 2, (size - 1) // 2))
-        mean = reshape(FUNCTIONAL["avg_pool3d"](padded, (size, 1, 1), stride=1).squeeze(1), shape)
+        padded = pad(flat, (0, 0, 0, 0, size // 2, (size - 1) // 2))
+        mean = reshape(
+            published.functional.avg_pool3d(padded, (size, 1, 1), stride=1).squeeze(1), shape
+        )
     return input / (mean * alpha + k).pow(beta)

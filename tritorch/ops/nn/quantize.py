@@ -12,7 +12,9 @@ from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.interpret import quantized as q
 from tritorch.ops.nn.fake_quantize import choose_parameters
+from tritorch.ops.nn.norm import batch_norm
 from tritorch.ops.record.publishing import public
+from tritorch.ops.shape import factory
 
 
 def _check(x: Tensor, kind: Any) -> None:
@@ -156,7 +158,7 @@ def empty_quantized(size: Any, qtensor: Tensor, *, dtype: Any = None, device: An
     old = _by(qtensor, "empty_quantized", False)
     kind = old.kind if dtype is None else dtype
     where = qtensor.device if device is None else device
-    empty = PUBLIC["empty"](tuple(size), dtype=q.KINDS[kind][0], device=where)
+    empty = factory.empty(tuple(size), dtype=q.KINDS[kind][0], device=where)
     return q.of_integers(empty, q.Quantizer(kind, old.scheme, old.scale, old.zero_point))
 
 
@@ -187,7 +189,7 @@ def quantized_batch_norm(
 ) -> Any:  # fmt: skip
     """batch_norm of a quantised tensor by given statistics."""
     kind = _by(input, "quantized_batch_norm", False).kind
-    out = FUNCTIONAL["batch_norm"](q.dequantize(input), mean, var, weight, bias, False, 0.0, eps)
+    out = batch_norm(q.dequantize(input), mean, var, weight, bias, False, 0.0, eps)
     return q.Quantizer(
         kind, q.per_tensor_affine, float(output_scale), int(output_zero_point)
     ).quantize(out)

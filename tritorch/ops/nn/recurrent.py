@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.meta import MetaArray
+from tritorch.core import published
 from tritorch.core.dtype import float32
-from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
+from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.linear import linear
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.shape.joining import cat, stack
 
 # ---- one step: the shares of the inputs and of the states in the gates, and the states, to the new
 # states -------------------------------------------------------------------------------------------
@@ -56,7 +58,6 @@ def _composed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str, si
     project: an LSTM's projection."""
     from tritorch.host.nn.recurrent import spans
 
-    cat = PUBLIC["cat"]
     state: tuple[Any, ...] = (h,) if c is None else (h, c)
     outs = []
     batch = h.shape[0]
@@ -75,7 +76,7 @@ def _composed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str, si
 def _composed_packed(gates: Tensor, h: Tensor, c: Any, w: Tensor, b: Any, mode: str,
                      sizes: Any, reverse: bool) -> Tensor:  # fmt: skip
     packed, cell = _composed(gates, h, c, w, b, mode, sizes, reverse)
-    return PUBLIC["cat"]([packed, *cell])
+    return cat([packed, *cell])
 
 
 def _results(
@@ -172,11 +173,11 @@ def _layers(
             out, last = one_direction(data, begin, weights, mode, sizes, direction == 1, has_biases)
             outs.append(out)
             lasts.append(last)
-        data = outs[0] if directions == 1 else PUBLIC["cat"](outs, -1)
+        data = outs[0] if directions == 1 else cat(outs, -1)
         if dropout and train and layer < num_layers - 1:
-            data = FUNCTIONAL["dropout"](data, dropout, True)
+            data = published.functional.dropout(data, dropout, True)
     out = data if steps is None else data.reshape(*steps, data.shape[-1])
-    return out, tuple(PUBLIC["stack"](parts) for parts in zip(*lasts))
+    return out, tuple(stack(parts) for parts in zip(*lasts))
 
 
 def _network(mode: str, n_states: int) -> Any:

@@ -6,11 +6,12 @@ from typing import Any
 
 from tritorch.arrays.sym_functions import sym_sqrt
 from tritorch.core.dtype import int32, int64
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.nn import attention
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
+from tritorch.ops.shape.joining import cat
+from tritorch.ops.shape.ranges import arange
 
 Bounds = tuple[int, int]
 
@@ -26,13 +27,13 @@ def _composed(
         rows, keys = slice(q_ends[i], q_ends[i + 1]), slice(k_ends[i], k_ends[i + 1])
         a, b, c = (x.transpose(0, 1) for x in (q[rows], k[keys], v[keys]))
         shift = b.shape[1] - a.shape[1]
-        place = PUBLIC["arange"](a.shape[1], device=q.device).unsqueeze(1) + shift
-        col = PUBLIC["arange"](b.shape[1], device=q.device)
+        place = arange(a.shape[1], device=q.device).unsqueeze(1) + shift
+        col = arange(b.shape[1], device=q.device)
         mask = (col <= place + (ahead if ahead >= 0 else b.shape[1])) & (
             col >= place - (behind if behind >= 0 else b.shape[1] + a.shape[1])
         )
         parts.append(attention._composed(a, b, c, mask, False, scale).transpose(0, 1))
-    return PUBLIC["cat"](parts)
+    return cat(parts)
 
 
 def _gradients(

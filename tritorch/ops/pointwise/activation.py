@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from tritorch.core import published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import float32, float64
 from tritorch.core.promotion import category, not_implemented, scalar_name
@@ -558,12 +559,12 @@ def gumbel_softmax(
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     require_tensor(logits, "empty_like", "input", 1)  # what PyTorch calls first
-    noise = -PUBLIC["empty_like"](logits).exponential_().log()
+    noise = -published.public.empty_like(logits).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
         return soft
     index = soft.max(dim, keepdim=True)[1]
-    return PUBLIC["zeros_like"](logits).scatter(dim, index, 1.0) - soft.detach() + soft
+    return published.public.zeros_like(logits).scatter(dim, index, 1.0) - soft.detach() + soft
 
 
 @functional

@@ -20,6 +20,8 @@ from tritorch.core.promotion import (
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor, attach
 from tritorch.host.pointwise import pointwise as cpu
+from tritorch.ops.index.indexing import nonzero
+from tritorch.ops.pointwise.comparison import logical_or
 from tritorch.ops.record.apply import apply, apply_in_place
 from tritorch.ops.record.checks import convert_number, former_order, require_kernel, require_tensor
 from tritorch.ops.record.ends import ends_as, ends_with
@@ -35,6 +37,7 @@ from tritorch.ops.record.operator import FLOATS, NOT_IMPLEMENTED, ndarray
 from tritorch.ops.record.outputs import require_separate
 from tritorch.ops.record.pointwise import INT_TO_FLOAT, SAME
 from tritorch.ops.record.publishing import accepts_expanded, public, write_out
+from tritorch.ops.shape.factory import tensor
 
 
 def conj(value: Any) -> Any:
@@ -397,7 +400,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     if type(exponent) is not float and _integer_power_error(input, exponent):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if type(exponent) is bool and input.dtype is bool_:
-        return PUBLIC["logical_or"](input, _negated(exponent), out=out)
+        return logical_or(input, _negated(exponent), out=out)
     if not isinstance(input, Tensor):
         return _pow_of_number(input, exponent, out=out)
     if not isinstance(exponent, Tensor) and exponent == 0 and input.is_cuda and input.is_complex():
@@ -408,7 +411,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
 
 
 def _negated(flag: bool) -> Tensor:
-    return PUBLIC["tensor"](not flag)
+    return tensor(not flag)
 
 
 def _power_operator(self: Any, other: Any, modulo: Any = None) -> Any:
@@ -530,7 +533,7 @@ fmin = binary(
 )
 copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex", numbers="other",
                   node="copysign.{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
-                  grad=(lambda g, a, out: g * PUBLIC["where"](a == 0, 0.0, out / a),
+                  grad=(lambda g, a, out: g * where(a == 0, 0.0, out / a),
                         lambda g: g.new_zeros(g.shape)))  # fmt: skip
 nextafter = binary("nextafter", cpu.nextafter, without="bool int complex", numbers="none",
                    narrow={"float16": "nextafter_half", "bfloat16": "nextafter_bfloat16"},
@@ -578,7 +581,7 @@ def _log_where_used(a: Any, b: Any) -> Any:
         if b > 0
         else (-math.inf if b == 0 else math.nan)
     )
-    keep = (a == 0) & ~(b.isnan() if isinstance(b, Tensor) else PUBLIC["tensor"](b != b))
+    keep = (a == 0) & ~(b.isnan() if isinstance(b, Tensor) else tensor(b != b))
     if not isinstance(log, Tensor):
         log = a.new_full(a.shape, log)
     return log.masked_fill(keep & (b <= 0), 0)
@@ -863,7 +866,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     """input where condition holds, else other; with the condition alone, where it holds."""
     require_tensor(condition, "where", "condition", 1)
     if input is None and other is None:
-        return PUBLIC["nonzero"](condition, as_tuple=True)
+        return nonzero(condition, as_tuple=True)
     if condition.dtype is not bool_:
         if condition.dtype.name != "uint8":
             raise RuntimeError(

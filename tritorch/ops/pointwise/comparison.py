@@ -10,13 +10,13 @@ import numpy as np
 from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import require_tensor
 from tritorch.ops.record.kinds import attach_operator, binary
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import ALWAYS_BOOL
 from tritorch.ops.record.publishing import public
+from tritorch.ops.shape.factory import tensor
 
 _compare = functools.partial(binary, rule=ALWAYS_BOOL, numbers="other")
 eq = _compare("eq", np.equal, operator="eq")
@@ -104,9 +104,9 @@ def isin(
 ) -> Tensor:
     """Whether each element is among the test elements."""
     if not isinstance(elements, Tensor):
-        elements = PUBLIC["tensor"](elements, device=test_elements.device)
+        elements = tensor(elements, device=test_elements.device)
     if not isinstance(test_elements, Tensor):
-        test_elements = PUBLIC["tensor"](test_elements, device=elements.device)
+        test_elements = tensor(test_elements, device=elements.device)
     for x in (elements, test_elements):
         if x.dtype is bool_ or x.is_complex():
             raise RuntimeError(

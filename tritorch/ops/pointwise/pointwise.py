@@ -9,7 +9,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.sparse import SparseArray
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.dtype import bool_
 from tritorch.core.info import finfo
 from tritorch.core.promotion import category, not_implemented
@@ -25,6 +25,7 @@ from tritorch.ops.record.operator import Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import ALWAYS_BOOL, COMPLEX_TO_REAL, INT_TO_FLOAT, SAME
 from tritorch.ops.record.publishing import public
+from tritorch.ops.shape.factory import make_complex
 
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 LN2, LN10 = math.log(2), math.log(10)
@@ -251,7 +252,7 @@ def _i1(x: Tensor) -> Tensor:
 
 
 def _trigamma(x: Tensor) -> Tensor:
-    return PUBLIC["polygamma"](1, x)
+    return published.public.polygamma(1, x)
 
 
 # ---- rounding ------------------------------------------------------------------------------------
@@ -385,7 +386,7 @@ def _angle_grad(g: Tensor, x: Tensor) -> Tensor:
     squared = x.real * x.real + x.imag * x.imag
     zero = squared == 0
     scaled = (g / squared.masked_fill(zero, 1)).masked_fill(zero, 0)
-    return PUBLIC["complex"](-x.imag * scaled, x.real * scaled)
+    return make_complex(-x.imag * scaled, x.real * scaled)
 
 
 @public()
@@ -419,7 +420,7 @@ def isreal(input: Tensor) -> Tensor:
     """Whether each element's imaginary part is 0."""
     if input.is_complex():
         return input.imag == 0
-    return PUBLIC["ones_like"](input, dtype=bool_)
+    return published.public.ones_like(input, dtype=bool_)
 
 
 @public(out=True, inplace="public")
@@ -440,7 +441,7 @@ def nan_to_num(
     if type(input._array) is SparseArray:
         return on_values(lambda x: nan_to_num(x, nan, posinf, neginf), input, "NanToNum")
     if input.is_complex():
-        return PUBLIC["complex"](
+        return make_complex(
             nan_to_num(input.real, nan, posinf, neginf), nan_to_num(input.imag, nan, posinf, neginf)
         )
     return _nan_to_num.call((input,), (nan, posinf, neginf))

@@ -21,13 +21,13 @@ from tritorch.autograd import grad
 from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import dtype
 from tritorch.core.generator import default_generator
-from tritorch.core.published import PUBLIC
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.gpu.pointwise.layout import INT32_MAX, reach
 from tritorch.ops.index.indexing import scalars
 from tritorch.ops.interpret.written import operand
 from tritorch.ops.record.apply import apply
+from tritorch.ops.shape.factory import full
 from tritorch.triton import names
 
 
@@ -90,7 +90,7 @@ def run(
         if step.made_by == "input":
             known[i] = inputs[step.place]
         elif step.made_by == "constant":
-            known[i] = PUBLIC["full"]((), values[0], dtype=step.dtype, device=device)
+            known[i] = full((), values[0], dtype=step.dtype, device=device)
         elif step.made_by == "load":
             known[i] = tensors[step.place][values] if values else tensors[step.place]
         elif step.made_by == "convert":

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.dtype import bool_, float64, int32
 from tritorch.core.info import finfo
 from tritorch.core.promotion import category, not_implemented
@@ -20,6 +20,8 @@ from tritorch.host.pointwise import pointwise as cpu
 from tritorch.host.pointwise.gamma import factorial
 from tritorch.host.pointwise.narrow import like, widen
 from tritorch.host.pointwise.polynomials import FUNCTIONS as POLYNOMIALS
+from tritorch.ops.pointwise.arithmetic import where
+from tritorch.ops.pointwise.pointwise import sigmoid
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import require_tensor
 from tritorch.ops.record.ends import ends_with
@@ -29,6 +31,7 @@ from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
 from tritorch.ops.record.publishing import in_place_of, public, with_out
 from tritorch.ops.reduce.reduction import named_results
+from tritorch.ops.shape.ranges import arange
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
@@ -70,7 +73,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
         raise not_implemented("polygamma", input.dtype)
     if not input.is_floating_point():
         input = input.to(defaults.dtype())
-    return PUBLIC["digamma"](input) if n == 0 else _polygamma.call((input,), (int(n),))
+    return published.public.digamma(input) if n == 0 else _polygamma.call((input,), (int(n),))
 
 
 PUBLIC["polygamma"] = polygamma
@@ -96,8 +99,8 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
         raise RuntimeError("p has to be greater than or equal to 1")
     if not input.is_floating_point():
         input = input.to(defaults.dtype())
-    steps = PUBLIC["arange"](p, dtype=input.dtype, device=input.device) * -0.5
-    terms = PUBLIC["lgamma"](input.unsqueeze(-1) + steps)
+    steps = arange(p, dtype=input.dtype, device=input.device) * -0.5
+    terms = published.public.lgamma(input.unsqueeze(-1) + steps)
     return terms.sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
@@ -190,7 +193,7 @@ def _i1e_slope(x: Tensor, out: Tensor) -> Tensor:
 def ndtr(input: Tensor) -> Tensor:
     """The standard normal distribution function."""
     require_tensor(input, "special_ndtr", "input", 1)
-    return PUBLIC["erfc"](input / -math.sqrt(2)) * 0.5
+    return published.public.erfc(input / -math.sqrt(2)) * 0.5
 
 
 # ---- functions of two numbers --------------------------------------------------------------------
@@ -218,7 +221,7 @@ def _log1p_where_used(a: Any, b: Any) -> Tensor:
     """log(1 + b), 0 where a is 0 and b not above -1."""
     like_both = a if isinstance(a, Tensor) else b
     b = b if isinstance(b, Tensor) else like_both.new_full((), b)
-    return PUBLIC["where"]((a == 0) & (b <= -1), 0.0, b.log1p())
+    return where((a == 0) & (b <= -1), 0.0, b.log1p())
 
 
 xlog1py = _pair(
@@ -255,18 +258,18 @@ FUNCTIONS.update({name: _polynomial(name) for name in POLYNOMIALS})
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """exp(x) / sum(exp(x)) over a dim."""
-    return PUBLIC["softmax"](input, dim, dtype=dtype)
+    return published.public.softmax(input, dim, dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """The logarithm of softmax."""
-    return PUBLIC["log_softmax"](input, dim, dtype=dtype)
+    return published.public.log_softmax(input, dim, dtype=dtype)
 
 
 FUNCTIONS.update(
     SPECIAL,
     polygamma=polygamma,
-    expit=PUBLIC["sigmoid"], gammainc=igamma, gammaincc=igammac, gammaln=PUBLIC["lgamma"],
+    expit=sigmoid, gammainc=igamma, gammaincc=igammac, gammaln=PUBLIC["lgamma"],
     log_softmax=log_softmax, multigammaln=mvlgamma, ndtr=ndtr, psi=PUBLIC["digamma"],
     softmax=softmax,
 )  # fmt: skip

@@ -9,16 +9,17 @@ from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.arrays.meta import MetaArray
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import defaults, layout as layouts
+from tritorch.core import defaults, layout as layouts, published
 from tritorch.core.arguments import type_name
 from tritorch.core.device import device as Device
 from tritorch.core.dispatching import asked, entered, watching
 from tritorch.core.dtype import bool_, dtype, float32, int64
 from tritorch.core.generator import Generator, default_for
 from tritorch.core.promotion import category, not_implemented
-from tritorch.core.published import FUNCTIONAL, PUBLIC
+from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.interpret.vmap import active
+from tritorch.ops.pointwise import arithmetic
 from tritorch.ops.random import randomness
 from tritorch.ops.random.integer_bounds import between, most
 from tritorch.ops.record.backends import backend
@@ -165,7 +166,7 @@ def _drawn(
         and tuple(like.shape) == shape
         and not like.is_contiguous()
     ):
-        return _in_place(PUBLIC["empty_like"](like, dtype=kind), name, generator, *params)
+        return _in_place(published.public.empty_like(like, dtype=kind), name, generator, *params)
     if watching and (entered.modes or entered.note is not None):
         given = name if name != "normal" or params != (0.0, 1.0) else "standard_normal"
         numbers = params if given in ("normal", "randint") else ()
@@ -191,7 +192,7 @@ def _drawn_like(
     if format is layouts.preserve_format and input.is_contiguous():
         out = _drawn(name, generator, where, shape, None, kind, *params)
     else:
-        model = PUBLIC["empty_like"](input, dtype=kind, device=where, memory_format=format)
+        model = published.public.empty_like(input, dtype=kind, device=where, memory_format=format)
         out = _drawn(name, generator, where, shape, model, kind, *params)
         if where.backend != "cpu" and input.layout is layouts.strided:
             out = model.copy_(out)
@@ -564,7 +565,7 @@ def bernoulli(
 ) -> Tensor:
     """1 with probability input (or p), else 0."""
     if p is not None:
-        like = PUBLIC["empty_like"](input, memory_format=layouts.contiguous_format)
+        like = published.public.empty_like(input, memory_format=layouts.contiguous_format)
         return like.bernoulli_(p, generator=generator)
     if not input.is_floating_point():
         raise not_implemented("bernoulli_tensor_cpu_p_", input.dtype)
@@ -696,7 +697,7 @@ _drawn_slopes = Operator(
 
 def _sloped(x: Tensor, slope: Tensor) -> Tensor:
     """Slopes of narrow types are wider: a product is rounded once."""
-    return PUBLIC["where"](x <= 0, (x * slope).to(x.dtype), x)
+    return arithmetic.where(x <= 0, (x * slope).to(x.dtype), x)
 
 
 _rrelu, _rrelu_ = (
@@ -707,9 +708,9 @@ _rrelu, _rrelu_ = (
     )
     for name, grad in (
         ("rrelu", lambda g, x, slope: laid_out(
-            "row-major", PUBLIC["where"](x <= 0, (g * slope).to(g.dtype), g)
+            "row-major", arithmetic.where(x <= 0, (g * slope).to(g.dtype), g)
         )),
-        ("rrelu_", lambda g, out, slope: PUBLIC["where"](out <= 0, (g * slope).to(g.dtype), g)),
+        ("rrelu_", lambda g, out, slope: arithmetic.where(out <= 0, (g * slope).to(g.dtype), g)),
     )
 )  # fmt: skip
 
@@ -722,7 +723,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
-        out = FUNCTIONAL["leaky_relu"](input, (lower + upper) / 2, inplace=inplace)
+        out = published.functional.leaky_relu(input, (lower + upper) / 2, inplace=inplace)
         return ends_as("rrelu_with_noise_", out) if inplace else laid_out("row-major", out)
     require_kernel("rrelu_with_noise_out_cpu", input, "bool int float16 complex")
     if watching and entered.note is not None:

@@ -13,10 +13,10 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.shape.copying import write_array
+from tritorch.ops.shape.joining import stack
 
 Levels = list[tuple[int, int]]  # (level, batch size), outermost first
 
@@ -90,7 +90,7 @@ def drawn(draw: Callable[[Any], Any], shape: Any) -> Any:
     if not levels:
         return draw(shape)
     each = [_C.wrap(draw(shape)) for _ in range(int(np.prod(sizes)))]
-    return wrap(PUBLIC["stack"](each).reshape((*sizes, shape))._array, levels)
+    return wrap(stack(each).reshape((*sizes, shape))._array, levels)
 
 
 def drawn_for(draw: Callable[[Any], Any], parameter: Any, core: int | None = None) -> Any:

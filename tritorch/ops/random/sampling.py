@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch.arrays import arrays
+from tritorch.core import published
 from tritorch.core.generator import Generator
 from tritorch.core.promotion import not_implemented
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.random.random import source_for
 from tritorch.ops.random.randomness import expanded
@@ -21,6 +21,7 @@ from tritorch.ops.record.checks import require_tensor, scalar_name
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import public
+from tritorch.ops.shape.shape import broadcast_tensors
 
 
 def _draws(name: str) -> Callable[..., Any]:
@@ -65,7 +66,7 @@ def _refuse(name: str) -> Callable[..., Any]:
 
 
 def _zeros(g: Tensor) -> Tensor:
-    return PUBLIC["zeros_like"](g)
+    return published.public.zeros_like(g)
 
 
 _gamma_slope = Operator(
@@ -87,8 +88,12 @@ def _dirichlet_gradient(g: Tensor, out: Tensor, a: Tensor) -> Tensor:
     return slope * (g - (out * g).sum(-1, keepdim=True))
 
 
+def _gamma_gradient(g: Tensor, out: Tensor, a: Tensor) -> Tensor:
+    return g * _standard_gamma_grad(a, out)
+
+
 _gamma_drawn = _drawn("standard_gamma", "a", "_standard_gamma(a, generator)")
-_gamma = _moving("standard_gamma", lambda g, out, a: g * _standard_gamma_grad(a, out))
+_gamma = _moving("standard_gamma", _gamma_gradient)
 _shares_drawn = _drawn("dirichlet", "a", "_sample_dirichlet(a, generator)", "lead")
 _shares = _moving("dirichlet", _dirichlet_gradient, "SampleDirichlet")
 _poisson_drawn = _drawn("poisson", "a", "poisson(a, generator)")
@@ -119,14 +124,14 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
 @public(method=False)
 def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
     """How gamma distributed output moves with its parameters."""
-    input, output = PUBLIC["broadcast_tensors"](input, output)
+    input, output = broadcast_tensors(input, output)
     return _gamma_slope.call((input, output))
 
 
 @public(method=False)
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
     """How Dirichlet distributed x move with their parameters, of 1 - x."""
-    return _dirichlet_slope.call(PUBLIC["broadcast_tensors"](x, alpha, total))
+    return _dirichlet_slope.call(broadcast_tensors(x, alpha, total))
 
 
 @public(method=False)
@@ -149,6 +154,6 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         raise RuntimeError(
             f"Found dtype {scalar_name(prob.dtype)} but expected {scalar_name(count.dtype)}"
         )
-    count, prob = PUBLIC["broadcast_tensors"](count, prob)
+    count, prob = broadcast_tensors(count, prob)
     parameters = expanded(count.detach()), expanded(prob.detach())
     return _binomial_drawn.call(parameters, (generator,))

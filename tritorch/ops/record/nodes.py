@@ -27,9 +27,9 @@ from tritorch.arrays import arrays
 from tritorch.autograd.graph import AsStridedBackward0
 from tritorch.autograd.nodes import FREED, Node
 from tritorch.autograd.saved import SavedTensor
+from tritorch.core import published
 from tritorch.core.dtype import float64
 from tritorch.core.layout import strided
-from tritorch.core.published import PUBLIC
 from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.gradients import Spec
@@ -182,7 +182,7 @@ def read(node: Any, name: str, raw: bool) -> Any:
     if places is not None:
         return SavedTensor(node, places).unpack()
     if isinstance(found, (int, float, complex)):
-        return PUBLIC["tensor"](found, dtype=None if isinstance(found, int) else float64)
+        return published.public.tensor(found, dtype=None if isinstance(found, int) else float64)
     return found if isinstance(found, Tensor) else None
 
 

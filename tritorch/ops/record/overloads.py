@@ -23,7 +23,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.nested import NestedArray
-from tritorch.core import above, gates
+from tritorch.core import gates, late_bound
 from tritorch.core.naming import qualified
 from tritorch.core.profiling import events
 from tritorch.core.published import FUNCTIONAL, INTERNAL, PUBLIC, SPECIAL
@@ -423,7 +423,7 @@ def _function_of(schema: FunctionSchema) -> Callable[..., Any]:
         if record is None or read is None:
             raise NotImplementedError(f"tritorch has no {schema.name} yet: {schema}")
         return functools.partial(_run_record, record, read)
-    above.declare_internal()
+    late_bound.declare_internal()
     full = f"{name}.{schema.overload_name}"
     function = INTERNAL.get(full) or INTERNAL.get(name) or public_function(schema)
     if function is not None:

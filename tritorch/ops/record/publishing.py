@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.autograd.graph import check_inplace, place
-from tritorch.core import scopes
+from tritorch.core import published, scopes
 from tritorch.core.published import AUTOCAST, FUNCTIONAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import OVERLAP, require_castable, require_tensor
@@ -28,6 +28,8 @@ from tritorch.ops.record.outputs import (
 )
 from tritorch.ops.record.writing import differentiated
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 
 def public(
     *,
@@ -38,16 +40,16 @@ def public(
     torch: bool = True,
     special: bool = False,
     aliases: Sequence[str] = (),
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Function], Function]:
     """Publishes a function as `tritorch.name`, as a method, in place and with `out=`, as asked.
 
     inplace: "public" if the form in place is a function too.
     alone: in place, no argument may share memory with what is written.
     out: "dtype" if it computes in the dtype of its output."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Function) -> Function:
         name = function.__name__
-        exposed = with_out(function, computes_in_out=out == "dtype") if out else function
+        exposed: Function = with_out(function, computes_in_out=out == "dtype") if out else function
         if special:
             SPECIAL[name] = exposed
         for alias in (name, *aliases):
@@ -189,7 +191,7 @@ def in_place_of(function: Callable[..., Any], name: str, alone: bool = False) ->
         check_inplace(self, *args)
         source = self
         if _C.is_grad_enabled() and _C.any_requires_grad(self, *args, *kwargs.values()):
-            source = PUBLIC["clone"](self)  # gradients may need it as it was
+            source = published.public.clone(self)  # gradients may need it as it was
         result = function(source, *args, **kwargs)
         require_separate(self, args, alone)
         require_castable(result.dtype, self.dtype)
@@ -240,13 +242,13 @@ def accepts_expanded(name: str, fill: Callable[..., Any]) -> None:
 # ---- torch.nn.functional -------------------------------------------------------------------------
 
 
-def functional(function: Any) -> Any:
+def functional(function: Function) -> Function:
     """Publishes a function in torch.nn.functional."""
     FUNCTIONAL[function.__name__] = function
     return function
 
 
-def functional_with_out(function: Any) -> Any:
+def functional_with_out(function: Function) -> Function:
     """The same, with an `out=` argument."""
     FUNCTIONAL[function.__name__] = with_out(function)
     return function

@@ -8,12 +8,12 @@ from typing import Any
 from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, uint8
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.pointwise.arithmetic import times
 from tritorch.ops.record.checks import require_tensor
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.publishing import public
+from tritorch.ops.shape.joining import cat
 
 # ---- the trapezoid rule --------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ def _along(x: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
         else:
             first = _one_sided(at(0), at(1), at(2), h(0), h(1))
             last = -_one_sided(at(-1), at(-2), at(-3), h(-1), h(-2))
-    return PUBLIC["cat"]([first, middle, last], dim)
+    return cat([first, middle, last], dim)
 
 
 def _one_sided(a: Tensor, b: Tensor, c: Tensor, near: Tensor, far: Tensor) -> Tensor:

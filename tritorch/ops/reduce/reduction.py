@@ -12,7 +12,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, float32, int64, uint8
@@ -28,6 +28,7 @@ from tritorch.ops.record.infer import reduced, same, with_indices
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out, write_out
+from tritorch.ops.shape.joining import cat
 from tritorch.ops.shape.shape import expand, reshape, unsqueeze
 from tritorch.trees.nodes import register_structseq
 
@@ -276,11 +277,9 @@ def _prod_grad(g: Tensor, x: Tensor, out: Tensor, dims: tuple[int, ...], keepdim
     lead = tuple(moved.shape[: x.ndim - len(dims)])
     flat = moved.reshape((*lead, -1))
     ones = flat.new_ones((*lead, 1))
-    left = PUBLIC["cat"]([ones, flat.narrow(-1, 0, flat.shape[-1] - 1).cumprod(-1)], -1)
+    left = cat([ones, flat.narrow(-1, 0, flat.shape[-1] - 1).cumprod(-1)], -1)
     flipped = flat.flip(-1)
-    right = PUBLIC["cat"]([ones, flipped.narrow(-1, 0, flat.shape[-1] - 1).cumprod(-1)], -1).flip(
-        -1
-    )
+    right = cat([ones, flipped.narrow(-1, 0, flat.shape[-1] - 1).cumprod(-1)], -1).flip(-1)
     return g * (left * right).reshape(moved.shape).permute(inverse).conj()
 
 
@@ -840,19 +839,19 @@ def _norm_grad(g: Tensor, x: Tensor, out: Tensor, order: float, dims: Any, keepd
     if order == 1:
         return g * x.sgn()
     if order == 2:
-        return PUBLIC["where"](out == 0, 0, x * (g / out))
+        return published.public.where(out == 0, 0, x * (g / out))
     if math.isinf(order):
         magnitude = x.abs()
         mask = (magnitude == out) | (magnitude.isnan() & out.isnan())
-        return x.sgn() * PUBLIC["where"](mask, g / mask.sum(dims, keepdim=True), 0)
+        return x.sgn() * published.public.where(mask, g / mask.sum(dims, keepdim=True), 0)
     if order < 1:
         part = x.sgn() * x.abs().pow(order - 1).masked_fill(x == 0, 0) * g
-        return PUBLIC["where"](x == 0, 0, part * out.pow(1 - order))
+        return published.public.where(x == 0, 0, part * out.pow(1 - order))
     if order < 2:
         part = x.sgn() * x.abs().pow(order - 1)
-        return PUBLIC["where"](out == 0, 0, part * (g / out.pow(order - 1)))
+        return published.public.where(out == 0, 0, part * (g / out.pow(order - 1)))
     part = x * x.abs().pow(order - 2)
-    return PUBLIC["where"](out == 0, 0, part * (g / out.pow(order - 1)))
+    return published.public.where(out == 0, 0, part * (g / out.pow(order - 1)))
 
 
 @autocast("cuda:float32")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch.core import published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_, dtype, float32, float64, int64
 from tritorch.core.promotion import category, not_implemented
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.checks import any_true, require_tensor
@@ -16,6 +17,7 @@ from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import in_place_of, public
 from tritorch.ops.reduce.reduction import named_results
+from tritorch.ops.shape.joining import cat
 from tritorch.ops.shape.shape import reshape
 
 
@@ -72,9 +74,9 @@ def _cumprod_grad(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     for i in range(n):
         before = x.narrow(dim, 0, i).prod(dim, keepdim=True)
         after = x.narrow(dim, i + 1, n - i - 1).cumprod(dim)
-        chain = PUBLIC["cat"]([before, before * after], dim)
+        chain = cat([before, before * after], dim)
         parts.append((g.narrow(dim, i, n - i) * chain.conj()).sum(dim, keepdim=True))
-    return PUBLIC["cat"](parts, dim)
+    return cat(parts, dim)
 
 
 def _cumextreme_grad(g: Any, out1: Tensor, x_shape: Any, dim: int) -> Tensor:
@@ -100,8 +102,8 @@ def _in_logs(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
         out = x.logcumsumexp(dim)
     log_abs = g.abs().log()
     lowest = float("-inf")
-    positive = PUBLIC["where"](g > 0, log_abs, lowest)
-    negative = PUBLIC["where"](g < 0, log_abs, lowest)
+    positive = published.public.where(g > 0, log_abs, lowest)
+    negative = published.public.where(g < 0, log_abs, lowest)
     part = lambda v: ((v - out).flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
     return (part(positive) - part(negative)).to(kind)
 
@@ -208,7 +210,7 @@ def diff(
         if extra is not None and extra.ndim != input.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
     parts = [part for part in (prepend, input, append) if part is not None]
-    x = PUBLIC["cat"](parts, dim) if len(parts) > 1 else input
+    x = cat(parts, dim) if len(parts) > 1 else input
     for _ in range(min(n, x.shape[dim])):
         size = x.shape[dim]
         if size == 0:

@@ -8,9 +8,9 @@ from typing import Any
 from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import int64
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.publishing import public
+from tritorch.ops.shape.ranges import arange
 
 _START = {"sum": 0.0, "mean": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0}
 _REDUCE = {"max": "amax", "min": "amin", "prod": "prod"}
@@ -61,11 +61,11 @@ def _reduce_runs(data: Tensor, reduce: str, lengths: Tensor, axis: int, initial:
     before, after = data.shape[:axis], data.shape[axis + 1 :]
     batch, runs = math.prod(before), lengths.shape[-1]
     counts = lengths.reshape(-1)
-    numbers = PUBLIC["arange"](batch * runs, device=data.device)
+    numbers = arange(batch * runs, device=data.device)
     place = numbers.repeat_interleave(counts)
     rows = data.reshape(batch, data.shape[axis], -1)
     used = lengths.reshape(batch, runs).sum(1)  # offsets may end before the axis does
-    within = PUBLIC["arange"](data.shape[axis], device=data.device) < used.unsqueeze(1)
+    within = arange(data.shape[axis], device=data.device) < used.unsqueeze(1)
     flat = rows[within]
     start = _START[reduce] if initial is None else initial
     into = flat.new_full((batch * runs, flat.shape[1]), start)

@@ -12,11 +12,12 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
+from tritorch.core import published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dispatching import entered
 from tritorch.core.dtype import bool_, float32, float64, int64
 from tritorch.core.promotion import category, not_implemented, scalar_name
-from tritorch.core.published import PUBLIC, autocast
+from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record import checks
 from tritorch.ops.record.checks import any_true, require_tensor
@@ -25,6 +26,8 @@ from tritorch.ops.record.maker import Constant
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.publishing import public, refuse_grad_with_out, write_out
 from tritorch.ops.reduce.reduction import named_results
+from tritorch.ops.shape.factory import make_complex, tensor
+from tritorch.ops.shape.ranges import linspace
 
 # ---- covariance ----------------------------------------------------------------------------------
 
@@ -114,7 +117,7 @@ def corrcoef(input: Tensor) -> Tensor:
     deviation = (variance.real if found.is_complex() else variance).sqrt()
     found = found / deviation.unsqueeze(1) / deviation
     if found.is_complex():
-        return PUBLIC["complex"](found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
+        return make_complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
     return found.clamp(-1, 1)
 
 
@@ -239,7 +242,7 @@ def _quantile(
     _check_quantile(input, q, interpolation)
     wrapped = None if dim is None else wrap_dim(dim, input.ndim)
     if not isinstance(q, Tensor):
-        q = PUBLIC["tensor"](float(q), dtype=input.dtype, device=input.device)
+        q = tensor(float(q), dtype=input.dtype, device=input.device)
     # Ranks that are read make the quicker way, which what is noted cannot take: they may change.
     on_cpu = type(input._array) is type(q._array) is np.ndarray and entered.note is None
     checks.values(_require_levels, (q,))
@@ -252,9 +255,9 @@ def _quantile(
     else:
         low, high, weight = _by_sorting(x, levels, interpolation, ignore_nan)
     if interpolation == "linear":
-        low = PUBLIC["lerp"](low, high, weight.expand(low.shape))
+        low = published.public.lerp(low, high, weight.expand(low.shape))
     elif interpolation == "midpoint":
-        low = PUBLIC["lerp"](low, high, 0.5)
+        low = published.public.lerp(low, high, 0.5)
     low = laid_out("row-major", low)
     if keepdim:
         low = low.reshape(*(1,) * input.ndim, -1) if wrapped is None else (
@@ -413,7 +416,7 @@ def _edges(x: Tensor, d: int, bins: Any, range: Sequence[float] | None) -> Tenso
         )
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return PUBLIC["linspace"](low, high, bins + 1, dtype=x.dtype, device=x.device)
+    return linspace(low, high, bins + 1, dtype=x.dtype, device=x.device)
 
 
 def _count(x: Tensor, edges: Sequence[Tensor], weight: Tensor | None, density: bool) -> Tensor:
@@ -424,14 +427,14 @@ def _count(x: Tensor, edges: Sequence[Tensor], weight: Tensor | None, density: b
     cell: Any = x.new_zeros((x.shape[0],), dtype=int64)
     for d, e in enumerate(edges):
         column = x[:, d].contiguous()
-        place = PUBLIC["searchsorted"](e, column, right=True) - 1
+        place = published.public.searchsorted(e, column, right=True) - 1
         place = place.clamp(0, sizes[d] - 1)  # the last edge belongs to the last bin
         inside = inside & (column >= e[0]) & (column <= e[-1])
         cell = cell * sizes[d] + place
-    cell = PUBLIC["where"](inside, cell, total)  # what is outside has a bin of its own
+    cell = published.public.where(inside, cell, total)  # what is outside has a bin of its own
     if weight is not None:
         weight = weight.detach().reshape(-1)
-    hist = PUBLIC["bincount"](cell, weight, total + 1)[:total].to(x.dtype).reshape(sizes)
+    hist = published.public.bincount(cell, weight, total + 1)[:total].to(x.dtype).reshape(sizes)
     if density:
         hist = hist / hist.sum()
         for d, e in enumerate(edges):

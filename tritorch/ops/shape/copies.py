@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.arrays.symbolic import SymInt
+from tritorch.core import published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.layout import contiguous_format, strided
@@ -20,6 +21,8 @@ from tritorch.ops.record.operator import ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out
 from tritorch.ops.shape import memory, parts, shape
+from tritorch.ops.shape.joining import cat, stack
+from tritorch.ops.shape.parts import meshgrid
 
 
 def _row_major_copy(x: Tensor) -> Tensor:
@@ -183,7 +186,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
 @ends_with("block_diag")
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix of blocks on the diagonal."""
-    blocks = [PUBLIC["atleast_2d"](tensor) for tensor in tensors]
+    blocks = [published.public.atleast_2d(tensor) for tensor in tensors]
     for i, block in enumerate(blocks):
         if block.ndim > 2:
             raise RuntimeError(
@@ -194,11 +197,11 @@ def block_diag(*tensors: Tensor) -> Tensor:
     rows, start = [], 0
     for block in blocks:
         n, m = block.shape
-        rows.append(PUBLIC["cat"]([
+        rows.append(cat([
             block.new_zeros((n, start)), block, block.new_zeros((n, width - start - m)),
         ], 1))  # fmt: skip
         start += m
-    return PUBLIC["cat"](rows, 0)
+    return cat(rows, 0)
 
 
 @public(method=False)
@@ -209,8 +212,8 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
             raise RuntimeError("Expect a 1D vector, but got shape " + str(list(tensor.shape)))
     if len(tensors) == 1:
         return tensors[0]
-    grids = PUBLIC["meshgrid"](*tensors, indexing="ij")
-    return PUBLIC["stack"]([grid.reshape(-1) for grid in grids], 1)
+    grids = meshgrid(*tensors, indexing="ij")
+    return stack([grid.reshape(-1) for grid in grids], 1)
 
 
 @public()
@@ -219,5 +222,5 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     out = []
     for n in reversed(tuple(shape)):
         out.append(indices % n)
-        indices = PUBLIC["div"](indices, n, rounding_mode="floor")
+        indices = published.public.div(indices, n, rounding_mode="floor")
     return tuple(reversed(out))

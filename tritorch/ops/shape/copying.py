@@ -15,7 +15,7 @@ from tritorch.arrays.meta import META, MetaArray, is_fake, mode_of, no_data
 from tritorch.arrays.sparse import SparseArray
 from tritorch.autograd.duals import has_tangent
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import above, defaults, dtype as dtypes, layout as layouts, resizing
+from tritorch.core import defaults, dtype as dtypes, late_bound, layout as layouts, resizing
 from tritorch.core.device import PretendedDevice, device as Device, resolved
 from tritorch.core.dispatching import asked, entered, noted, watching
 from tritorch.core.dtype import dtype, dtype as Dtype
@@ -37,6 +37,7 @@ from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import require_separate
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.writing import in_place
+from tritorch.ops.shape import factory
 
 # ---- copies --------------------------------------------------------------------------------------
 
@@ -344,7 +345,7 @@ def write_array(target: Any, value: Any, non_blocking: bool = False) -> None:
         target.copy_(value, non_blocking)
 
 
-above.write_array = write_array
+late_bound.write_array = write_array
 
 
 def _dense_source(target: Any, value: Any) -> Any:
@@ -532,7 +533,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
         raise TypeError("apply_ and map_ are for CPU tensors that do not require grad")
     other = tensor.expand(self.shape)
     values = [callable(x, y) for x, y in zip(self.flatten().tolist(), other.flatten().tolist())]
-    return copy_(self, PUBLIC["tensor"](values, dtype=self.dtype).reshape(self.shape))
+    return copy_(self, factory.tensor(values, dtype=self.dtype).reshape(self.shape))
 
 
 attach(apply_=apply_, map_=map_)

@@ -13,6 +13,7 @@ from tritorch.arrays.arrays import strided, strides_of
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.strides import looks_channels_last
 from tritorch.arrays.symbolic import SymInt, expect, known
+from tritorch.core import published
 from tritorch.core.dims import several, wrap_dim, wrap_dims
 from tritorch.core.layout import contiguous_format
 from tritorch.core.promotion import result_type
@@ -26,7 +27,9 @@ from tritorch.ops.record.infer import laid_out, same
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, joins
 from tritorch.ops.record.publishing import accepts_expanded, public
+from tritorch.ops.shape.factory import tensor
 from tritorch.ops.shape.parts import narrow
+from tritorch.ops.shape.ranges import arange
 from tritorch.ops.shape.shape import expand, new_dim, reshape, unsqueeze
 
 
@@ -274,7 +277,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 @joins
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 1 (0 for vectors)."""
-    items = PUBLIC["atleast_1d"](_check_list("hstack", tensors))
+    items = published.public.atleast_1d(_check_list("hstack", tensors))
     return cat(items, 0 if items[0].ndim == 1 else 1)
 
 
@@ -283,7 +286,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 @joins
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 0, vectors as rows."""
-    return cat(PUBLIC["atleast_2d"](_check_list("vstack", tensors)), 0)
+    return cat(published.public.atleast_2d(_check_list("vstack", tensors)), 0)
 
 
 @public(method=False, out=True)
@@ -291,7 +294,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 @joins
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along dim 2."""
-    return cat(PUBLIC["atleast_3d"](_check_list("dstack", tensors)), 2)
+    return cat(published.public.atleast_3d(_check_list("dstack", tensors)), 2)
 
 
 @public(method=False, out=True)
@@ -361,11 +364,19 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, 0)
 
 
+def _rolled_flat(x: Tensor, shifts: Any) -> Tensor:
+    return reshape(roll(reshape(x, -1), shifts, 0), x.shape)
+
+
+def _roll_gradient(g: Tensor, shifts: Any) -> Tensor:
+    return roll(g, -shifts[0])
+
+
 _roll_flat = Operator(
     "roll_flat", "x", "shifts",
     schema="roll(x, shifts)", node="Roll",
-    composed=lambda x, shifts: reshape(roll(reshape(x, -1), shifts, 0), x.shape),
-    grad=lambda g, shifts: roll(g, -shifts[0]),
+    composed=_rolled_flat,
+    grad=_roll_gradient,
 )  # fmt: skip
 
 
@@ -492,7 +503,7 @@ def repeat_interleave(
         wide = expand(unsqueeze(reshape(input, shape), dim + 1),
                       (*shape[: dim + 1], repeats, *shape[dim + 1 :]))  # fmt: skip
         return reshape(wide.contiguous(), (*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]))
-    counts = repeats if isinstance(repeats, Tensor) else PUBLIC["tensor"](list(repeats))
+    counts = repeats if isinstance(repeats, Tensor) else tensor(list(repeats))
     if counts.dtype.name not in ("int32", "int64"):
         raise RuntimeError("repeats has to be Long or Int tensor")
     if counts.ndim > 1:
@@ -514,8 +525,8 @@ def _repeated(counts: Tensor, total: int | None) -> Tensor:
     ends = counts.cumsum(0)
     if total is None:
         total = int(ends[-1].item()) if ends.numel() else 0
-    positions = PUBLIC["arange"](total, device=counts.device)
-    return PUBLIC["searchsorted"](ends, positions, right=True)
+    positions = arange(total, device=counts.device)
+    return published.public.searchsorted(ends, positions, right=True)
 
 
 @looks_at_values(cpu_only=True)

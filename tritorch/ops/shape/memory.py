@@ -11,6 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.arrays.meta import MetaArray
+from tritorch.core import published
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.dtype import complex32, dtype, float16
 from tritorch.core.gates import Computed
@@ -189,19 +190,25 @@ def _paired(array: Any) -> bool:
     return type(array) is not ndarray or array.dtype.names is not None
 
 
-_view_as_real = view_operator(
-    "view_as_real", "", arrays.pairs, lambda g: view_as_complex(g.contiguous()), axes="...->...r"
-)
+def _real_gradient(g: Tensor) -> Tensor:
+    return view_as_complex(g.contiguous())
+
+
+def _complex_gradient(g: Tensor) -> Tensor:
+    return view_as_real(g)
+
+
+_view_as_real = view_operator("view_as_real", "", arrays.pairs, _real_gradient, axes="...->...r")
 _view_as_complex = view_operator(
-    "view_as_complex", "", _unpaired, lambda g: view_as_real(g), axes="...r->..."
+    "view_as_complex", "", _unpaired, _complex_gradient, axes="...r->..."
 )
 _real = view_operator(
     "real", "", lambda a: arrays.pairs(a)[..., 0] if _paired(a) else a.real,
-    lambda g: PUBLIC["complex"](g, g.new_zeros(g.shape)), axes="...->...",
+    lambda g: published.public.complex(g, g.new_zeros(g.shape)), axes="...->...",
 )  # fmt: skip
 _imag = view_operator(
     "imag", "", lambda a: arrays.pairs(a)[..., 1] if _paired(a) else a.imag,
-    lambda g: PUBLIC["complex"](g.new_zeros(g.shape), g), axes="...->...",
+    lambda g: published.public.complex(g.new_zeros(g.shape), g), axes="...->...",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from tritorch.arrays import arrays
 from tritorch.arrays.sym_functions import sym_min
 from tritorch.arrays.symbolic import as_size
 from tritorch.autograd.graph import forbid_writes
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_format
@@ -22,7 +22,8 @@ from tritorch.ops.record.ends import Shaped, ends_as, ends_with
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
-from tritorch.ops.shape.shape import expand, reshape, view
+from tritorch.ops.shape.ranges import arange
+from tritorch.ops.shape.shape import expand, reshape, unsqueeze, view
 from tritorch.ops.shape.views import part_operator, view_operator
 
 # ---- parts ---------------------------------------------------------------------------------------
@@ -57,7 +58,7 @@ def _one_by_one(x: Tensor, key: tuple[Any, ...]) -> Tensor:
     dim = 0
     for item in key:
         if item is None:
-            x = PUBLIC["unsqueeze"](x, dim)
+            x = unsqueeze(x, dim)
             dim += 1
         elif type(item) is tuple:
             if item != (None, None, None):
@@ -409,7 +410,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     if input.ndim == 1:
         return diag_embed(input, diagonal)
-    return PUBLIC["diagonal"](input, diagonal).clone(memory_format=contiguous_format)
+    return published.public.diagonal(input, diagonal).clone(memory_format=contiguous_format)
 
 
 @public()
@@ -433,8 +434,8 @@ def _unfold_array(array: Any, dim: int, size: int, step: int) -> Any:
 def _unfold_grad(g: Tensor, x_shape: Any, dim: int, size: int, step: int) -> Tensor:
     shape = x_shape
     count = (shape[dim] - size) // step + 1
-    steps = PUBLIC["arange"](count, device=g.device) * step
-    where = (steps.unsqueeze(1) + PUBLIC["arange"](size, device=g.device)).reshape(-1)
+    steps = arange(count, device=g.device) * step
+    where = (steps.unsqueeze(1) + arange(size, device=g.device)).reshape(-1)
     flat = g.movedim(-1, dim + 1).reshape((*shape[:dim], count * size, *shape[dim + 1 :]))
     return g.new_zeros(shape).index_add(dim, where, flat)
 

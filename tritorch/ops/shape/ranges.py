@@ -13,7 +13,7 @@ from tritorch.arrays import arrays
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import META, MetaArray
 from tritorch.arrays.symbolic import SymInt
-from tritorch.core import defaults, dtype as dtypes
+from tritorch.core import defaults, dtype as dtypes, published
 from tritorch.core.arguments import Number, type_name
 from tritorch.core.dtype import dtype, float64, int64
 from tritorch.core.promotion import category, not_implemented
@@ -229,10 +229,10 @@ def _batched(ends: Sequence[Any]) -> bool:
 
 def _line_of_tensors(start: Any, end: Any, steps: int, kind: dtype) -> Tensor:
     """The same of ends that differ from example to example."""
-    i = PUBLIC["arange"](steps, dtype=float64)
+    i = arange(steps, dtype=float64)
     step = (end - start) / max(steps - 1, 1)
     low, high = start + i * step, end - (steps - 1 - i) * step
-    return PUBLIC["where"](i < max(steps // 2, 1), low, high).to(kind)
+    return published.public.where(i < max(steps // 2, 1), low, high).to(kind)
 
 
 def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]:
@@ -282,7 +282,7 @@ def logspace(
     device = _device_of((start, end), device, out)
     if _batched((start, end)):
         exponents = _line_of_tensors(start, end, int(steps), float64)
-        return PUBLIC["pow"](float(base), exponents).to(dtype or defaults.dtype())
+        return published.public.pow(float(base), exponents).to(dtype or defaults.dtype())
     start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     if kind.name == "bool":

@@ -12,7 +12,7 @@ from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.sparse import SparseArray
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype
 from tritorch.core.gates import Computed
@@ -137,7 +137,7 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     except RuntimeError:
         if type(input._array) is SparseArray:
             raise RuntimeError("reshape is not implemented for sparse tensors") from None
-        return view(PUBLIC["clone"](input, memory_format=contiguous_format), wanted)
+        return view(published.public.clone(input, memory_format=contiguous_format), wanted)
 
 
 PUBLIC["reshape"] = reshape

@@ -19,6 +19,7 @@ from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.nn.modules import module as modules
 from tritorch.nn.modules.module import Module
+from tritorch.ops.index.selecting import hash_tensor
 from tritorch.overrides import TorchFunctionMode, resolve_name
 from tritorch.utils import _pytree as pytree
 from tritorch.utils._dtype_abbrs import dtype_abbrs
@@ -50,7 +51,7 @@ def hash_tensor_fn(t: Tensor, use_scalar: bool = False) -> Any:
     """The bits of a tensor, combined by exclusive or."""
     from tritorch.core.published import PUBLIC
 
-    found = PUBLIC["hash_tensor"](t.detach())
+    found = hash_tensor(t.detach())
     return found.item() if use_scalar else found
 
 

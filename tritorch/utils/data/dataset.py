@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from tritorch.core.generator import Generator
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.random.random import randperm
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -220,7 +220,7 @@ def random_split(
         lengths = _lengths_of(lengths, count)
     if sum(lengths) != count:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = PUBLIC["randperm"](count, generator=generator).tolist()
+    order = randperm(count, generator=generator).tolist()
     ends = itertools.accumulate(lengths)
     return [
         Subset(dataset, order[int(end) - int(length) : int(end)])

@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch import distributed
 from tritorch.core.generator import Generator
-from tritorch.core.published import PUBLIC
+from tritorch.ops.random.random import randperm
 from tritorch.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]
@@ -48,7 +48,7 @@ class DistributedSampler(Sampler[int]):
         count = len(self.dataset)
         if self.shuffle:
             generator = Generator().manual_seed(self.seed + self.epoch)
-            indices = PUBLIC["randperm"](count, generator=generator).tolist()
+            indices = randperm(count, generator=generator).tolist()
         else:
             indices = list(range(count))
         if len(indices) < self.total_size:

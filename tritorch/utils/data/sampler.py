@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from tritorch.core.dtype import float64, int64
 from tritorch.core.generator import Generator
-from tritorch.core.published import PUBLIC
+from tritorch.ops.random.random import multinomial, randint, randperm
+from tritorch.ops.shape.factory import as_tensor, empty
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -17,7 +18,7 @@ _DRAWN_AT_ONCE = 32  # with replacement: how many numbers a call draws, which fi
 
 def draw_seed(generator: Generator | None = None) -> int:
     """A random int64, which moves the generator on."""
-    return int(PUBLIC["empty"]((), dtype=int64).random_(generator=generator).item())
+    return int(empty((), dtype=int64).random_(generator=generator).item())
 
 
 def _is_count(value: Any) -> bool:
@@ -84,9 +85,9 @@ class RandomSampler(Sampler[int]):
         # A last draw is made where nothing is left too: what comes after it depends on that.
         for count in itertools.chain(itertools.repeat(per, whole), (rest,)):
             if self.replacement:
-                drawn = PUBLIC["randint"](high=n, size=(count,), dtype=int64, generator=generator)
+                drawn = randint(high=n, size=(count,), dtype=int64, generator=generator)
             else:
-                drawn = PUBLIC["randperm"](n, generator=generator)
+                drawn = randperm(n, generator=generator)
             yield from drawn.tolist()[:count]
 
     def __len__(self) -> int:
@@ -103,7 +104,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        for i in PUBLIC["randperm"](len(self.indices), generator=self.generator).tolist():
+        for i in randperm(len(self.indices), generator=self.generator).tolist():
             yield self.indices[i]
 
     def __len__(self) -> int:
@@ -129,7 +130,7 @@ class WeightedRandomSampler(Sampler[int]):
             raise ValueError(
                 f"replacement should be a boolean value, but got replacement={replacement}"
             )
-        tensor = PUBLIC["as_tensor"](weights, dtype=float64)
+        tensor = as_tensor(weights, dtype=float64)
         if tensor.ndim != 1:
             raise ValueError(
                 f"weights should be a 1d sequence but given weights have shape "
@@ -141,7 +142,7 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        drawn = PUBLIC["multinomial"](
+        drawn = multinomial(
             self.weights, self.num_samples, self.replacement, generator=self.generator
         )
         yield from iter(drawn.tolist())

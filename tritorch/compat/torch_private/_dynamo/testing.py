@@ -8,8 +8,9 @@ from typing import Any
 
 from tritorch.compat.torch_private._dynamo.backends.registry import lookup_backend
 from tritorch.compat.torch_private._dynamo.utils import same
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 from tritorch.core.tensor import Tensor
+from tritorch.ops.shape.factory import zeros
 from tritorch.random import manual_seed
 
 __all__ = [
@@ -113,9 +114,9 @@ def rand_strided(
     if all(size):
         reach += sum((n - 1) * step for n, step in zip(size, stride)) + 1
     if dtype is None or dtype.is_floating_point or dtype.is_complex:
-        memory = PUBLIC["randn"](reach, dtype=dtype, device=device)
+        memory = published.public.randn(reach, dtype=dtype, device=device)
     else:
-        memory = PUBLIC["zeros"](reach, dtype=dtype, device=device)
+        memory = zeros(reach, dtype=dtype, device=device)
     return memory.as_strided(tuple(size), tuple(stride))
 
 

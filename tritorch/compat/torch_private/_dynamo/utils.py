@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch.compilation.follow.counters import counters as counters, seconds, timed, times
-from tritorch.core.published import PUBLIC
+from tritorch.core import dtype as dtypes, published
 from tritorch.core.tensor import Tensor
+from tritorch.ops.loss.loss import cosine_similarity
+from tritorch.ops.pointwise.comparison import allclose
+from tritorch.ops.shape.factory import as_tensor, empty_strided
 
 __all__ = [
     "clone_input", "clone_inputs", "compile_times", "counters", "dynamo_timed", "rmse", "same",
@@ -47,13 +50,11 @@ def compile_times(repr: str = "str", aggregate: bool = False) -> Any:
     return list(seconds), [", ".join(f"{t:.6f}" for t in each) for each in values]
 
 
-def clone_input(x: Tensor, *, dtype: object = None) -> Tensor:
+def clone_input(x: Tensor, *, dtype: dtypes.dtype | None = None) -> Tensor:
     """A copy with the same strides, which wants gradients if the tensor does."""
-    y = PUBLIC["empty_like"](x, dtype=dtype or x.dtype)
+    y = published.public.empty_like(x, dtype=dtype or x.dtype)
     if tuple(y.stride()) != tuple(x.stride()):
-        y = PUBLIC["empty_strided"](
-            tuple(x.shape), tuple(x.stride()), dtype=y.dtype, device=x.device
-        )
+        y = empty_strided(tuple(x.shape), tuple(x.stride()), dtype=y.dtype, device=x.device)
     y.copy_(x.detach())
     return y.requires_grad_(x.requires_grad)
 
@@ -100,7 +101,7 @@ def same(
         return all(same(*three, *inside) for three in zip(ref, res, exact, strict=True))
     numbers = isinstance(ref, float) or (relax_numpy_equality and not isinstance(ref, Tensor))
     if numbers:
-        ref, res, exact = (PUBLIC["as_tensor"](x) for x in (ref, res, exact))
+        ref, res, exact = (as_tensor(x) for x in (ref, res, exact))
     if not isinstance(ref, Tensor):
         return bool(type(ref) is type(res) and ref == res)
     return _same_tensors(ref, res, exact, *inside)
@@ -123,10 +124,10 @@ def _same_tensors(
     ref = ref if exact_dtype else ref.to(res.dtype)
     if cos_similarity:
         ref, res, equal_nan = ref.flatten().float(), res.flatten().float(), True
-    if PUBLIC["allclose"](ref, res, atol=tol, rtol=tol, equal_nan=equal_nan):
+    if allclose(ref, res, atol=tol, rtol=tol, equal_nan=equal_nan):
         return True
     if cos_similarity:
-        return bool(PUBLIC["cosine_similarity"](ref, res, dim=0, eps=1e-6).item() >= 0.99)
+        return bool(cosine_similarity(ref, res, dim=0, eps=1e-6).item() >= 0.99)
     if exact.dtype.itemsize >= 8 and exact.dtype.is_floating_point:
         own, other = rmse(exact, ref).item(), rmse(exact, res).item()
         times_as_far = 3.0 if res.dtype.itemsize == 2 else 2.0

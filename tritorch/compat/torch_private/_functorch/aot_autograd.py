@@ -17,13 +17,13 @@ from tritorch.autograd.function import Function
 from tritorch.autograd.grad_mode import enable_grad, is_grad_enabled, no_grad
 from tritorch.compat.torch_private._functorch.partitioners import default_partition
 from tritorch.compat.torch_private._subclasses.fake_tensor import FakeTensorMode
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.func import functional_call
 from tritorch.fx.experimental.proxy_tensor import make_fx
 from tritorch.fx.graph import CodeGen
 from tritorch.fx.graph_module import GraphModule
 from tritorch.nn.modules.module import Module
+from tritorch.ops.shape.factory import empty_strided
 from tritorch.utils._pytree import tree_flatten, tree_unflatten
 
 Compiler = Callable[[GraphModule, list[Any]], Callable[..., Any]]
@@ -122,7 +122,7 @@ class _Flat:
 
         given = [_leaf(x) if isinstance(x, Tensor) else x for x in args]
         like = [
-            PUBLIC["empty_strided"](tuple(x.shape), x.stride(), dtype=x.dtype, device=x.device)
+            empty_strided(tuple(x.shape), x.stride(), dtype=x.dtype, device=x.device)
             for x in self.tangents
         ]
         trace = make_fx(joint, self.decompositions, "fake", _allow_non_fake_inputs=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tritorch.compat.torch_private._higher_order_ops.scan import parts_along, parts_back
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.func.vmap import vmap
+from tritorch.ops.shape.joining import cat, flip, stack
 from tritorch.utils._pytree import tree_flatten, tree_unflatten
 
 Combine = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
@@ -55,10 +55,10 @@ def associative_scan(
 
     together = of_parts if combine_mode == "pointwise" else vmap(of_parts)
     if reverse:
-        leaves = [PUBLIC["flip"](x, [0]) for x in leaves]
+        leaves = [flip(x, [0]) for x in leaves]
     found = _scanned(lambda one, other: list(together(*one, *other)), leaves)
     if reverse:
-        found = [PUBLIC["flip"](x, [0]) for x in found]
+        found = [flip(x, [0]) for x in found]
     return tree_unflatten(parts_back(found, dim), spec)
 
 
@@ -75,11 +75,11 @@ def _scanned(combine: Combine, xs: list[Tensor]) -> list[Tensor]:
     else:
         before = [x[: (count - 1) // 2] for x in odd]
         later = combine(before, [x[2::2] for x in xs])
-        even = [PUBLIC["cat"]([one, rest]) for one, rest in zip(first, later)]
+        even = [cat([one, rest]) for one, rest in zip(first, later)]
     return [_alternating(one, other) for one, other in zip(even, odd)]
 
 
 def _alternating(even: Tensor, odd: Tensor) -> Tensor:
     count = odd.shape[0]
-    both = PUBLIC["stack"]([even[:count], odd], 1).flatten(0, 1)
-    return both if even.shape[0] == count else PUBLIC["cat"]([both, even[count:]])
+    both = stack([even[:count], odd], 1).flatten(0, 1)
+    return both if even.shape[0] == count else cat([both, even[count:]])

@@ -9,9 +9,9 @@ from typing import Any
 from tritorch.arrays.symbolic import SymBool
 from tritorch.compat.torch_private._higher_order_ops.operators import OPERATORS
 from tritorch.core.dispatching import entered
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.control import cond as plain_cond
+from tritorch.ops.shape.joining import stack
 from tritorch.utils._pytree import tree_flatten, tree_unflatten
 
 
@@ -85,7 +85,7 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
         rows = [f(tree_unflatten([x[i] for x in leaves], spec), *args) for i in range(count)]
         flat = [tree_flatten(row) for row in rows]
         columns = zip(*(row for row, _ in flat), strict=True)
-        return tree_unflatten([PUBLIC["stack"](builtins.list(c)) for c in columns], flat[0][1])
+        return tree_unflatten([stack(builtins.list(c)) for c in columns], flat[0][1])
     rest, rest_spec = tree_flatten(args)
     width = len(leaves)
 

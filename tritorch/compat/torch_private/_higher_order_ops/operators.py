@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.overloads import namespace
+from tritorch.ops.shape.joining import stack
 
 
 class HigherOrderOperator:
@@ -60,7 +60,6 @@ def _value(found: Any) -> Any:
 
 def _map(body_graph: Any, xs: Any, pos_args: Any = ()) -> Any:
     rows = [body_graph(*row, *pos_args) for row in zip(*(x.unbind(0) for x in xs), strict=True)]
-    stack = PUBLIC["stack"]
     return tuple(
         stack(list(each)) if isinstance(each[0], Tensor) else each[0]
         for each in zip(*rows, strict=True)
@@ -73,7 +72,7 @@ def _scan(combine_graph: Any, init: Any, xs: Any, additional_inputs: Any = ()) -
         found = tuple(combine_graph(*carry, *row, *additional_inputs))
         carry = found[: len(carry)]
         rows.append(found[len(carry) :])
-    return (*carry, *(PUBLIC["stack"](list(each)) for each in zip(*rows)))
+    return (*carry, *(stack(list(each)) for each in zip(*rows)))
 
 
 OPERATORS = {

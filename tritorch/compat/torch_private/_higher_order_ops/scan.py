@@ -7,8 +7,9 @@ from typing import Any
 
 from tritorch.compat.torch_private._higher_order_ops.control import recorder
 from tritorch.compat.torch_private._higher_order_ops.operators import OPERATORS
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.shape.joining import flip
+from tritorch.ops.shape.shape import movedim
 from tritorch.utils._pytree import tree_flatten, tree_unflatten
 
 
@@ -17,7 +18,7 @@ def parts_along(what: str, xs: list[Any], dim: int) -> list[Tensor]:
     for x in xs:
         if not isinstance(x, Tensor):
             raise RuntimeError(f"All {what} leaves must be a Tensor but got {x}")
-    found = [PUBLIC["movedim"](x, dim, 0) for x in xs] if dim else xs
+    found = [movedim(x, dim, 0) for x in xs] if dim else xs
     if any(not x.ndim or not x.shape[0] for x in found):
         raise RuntimeError(
             "All xs leaves must at least have 'dim' number of dimensions and scan dimension > 0"
@@ -27,7 +28,7 @@ def parts_along(what: str, xs: list[Any], dim: int) -> list[Tensor]:
 
 def parts_back(xs: list[Tensor], dim: int) -> list[Tensor]:
     """Tensors whose first dim goes back to its place."""
-    return [PUBLIC["movedim"](x, 0, dim) for x in xs] if dim else xs
+    return [movedim(x, 0, dim) for x in xs] if dim else xs
 
 
 class _Body:
@@ -88,7 +89,7 @@ def scan(
         return init, xs
     leaves = parts_along("xs", body.xs, dim)
     if reverse:
-        leaves = [PUBLIC["flip"](x, [0]) for x in leaves]
+        leaves = [flip(x, [0]) for x in leaves]
     mode, count = recorder(), len(body.init)
     if mode is None:
         found = list(OPERATORS["scan"](body, body.init, leaves))
@@ -96,7 +97,7 @@ def scan(
         found = _traced(mode, body, leaves)
     ys = found[count:]
     if reverse:
-        ys = [PUBLIC["flip"](y, [0]) for y in ys]
+        ys = [flip(y, [0]) for y in ys]
     ys = parts_back(ys, dim)
     return tree_unflatten(found[:count], body.init_spec), tree_unflatten(ys, body.y_spec)
 

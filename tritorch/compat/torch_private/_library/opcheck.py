@@ -8,9 +8,9 @@ from typing import Any
 from tritorch.compat.torch_private._library import operators
 from tritorch.compat.torch_private._library.operators import AUTOGRAD, COMPOSED
 from tritorch.compat.torch_private._library.utils import is_builtin
-from tritorch.core.published import PUBLIC
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
+from tritorch.ops.pointwise.comparison import allclose
 from tritorch.ops.record.overloads import DEFINED, OpOverload, OpOverloadPacket
 
 ALL = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
@@ -143,7 +143,7 @@ def _test_gradients(op: OpOverload, args: Any, kwargs: Any, atol: Any, rtol: Any
         return outs + [g for g in grad(sum_of, wanted, allow_unused=True) if g is not None]
 
     for a, b in zip(run(), run()):
-        close = PUBLIC["allclose"](
+        close = allclose(
             a.detach(), b.detach(), rtol=rtol or 1e-5, atol=atol or 1e-8, equal_nan=True
         )
         if not close:

@@ -26,11 +26,11 @@ from tritorch.compat.torch_private._library.utils import (
     generate_trivial_fake_impl,
 )
 from tritorch.core import dispatching
-from tritorch.core.published import PUBLIC
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret import dispatch, vmap
 from tritorch.ops.record.overloads import DEFINED, OpOverload, OpOverloadPacket, bind, namespace
+from tritorch.ops.shape.joining import stack
 from tritorch.schema.objects import converters, default_of
 from tritorch.schema.parser import parse_schema
 from tritorch.schema.signature import FunctionSchema
@@ -338,11 +338,11 @@ class Definition:
             parts = [_mapped(part, value) for value in values]
             outs.append(self._run(self, parts))
         if isinstance(outs[0], (list, tuple)):
-            columns = [PUBLIC["stack"](list(column)) for column in zip(*outs)]
+            columns = [stack(list(column)) for column in zip(*outs)]
             return type(outs[0])(vmap.to_batched(column, level) for column in columns)
         if outs[0] is None:
             return None
-        return vmap.to_batched(PUBLIC["stack"](outs), level)
+        return vmap.to_batched(stack(outs), level)
 
 
 class _Fallback:

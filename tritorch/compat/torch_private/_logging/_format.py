@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tritorch.compat.torch_private._logging._registry import log_registry
-from tritorch.core import above
+from tritorch.core import late_bound
 
 LOG_FORMAT_ENV_VAR = "TORCH_LOGS_FORMAT"
 LOG_TRACE_ID_FILTER = "TORCH_LOGS_TRACE_ID_FILTER"
@@ -19,7 +19,7 @@ _LETTERS = {"DEBUG": "V", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL":
 
 def rank() -> int | None:
     """The process's rank, where torch.distributed is at work."""
-    return above.process_rank()
+    return late_bound.process_rank()
 
 
 @functools.lru_cache

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.pointwise.comparison import allclose
 from tritorch.ops.record.overloads import bind
 from tritorch.schema.signature import Argument
 from tritorch.trees.walk import tree_leaves
@@ -75,7 +75,7 @@ class _Before(NamedTuple):
     def is_as_before(self) -> bool:
         now = self.tensor.detach()
         same = self.layout == self.layout_of(self.tensor)
-        return same and PUBLIC["allclose"](now, self.copy, equal_nan=True)
+        return same and allclose(now, self.copy, equal_nan=True)
 
 
 class SchemaCheckMode(TorchDispatchMode):

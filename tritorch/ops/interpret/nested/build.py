@@ -8,9 +8,8 @@ from typing import Any
 
 from tritorch.arrays.nested import Jagged, NestedArray, Ragged
 from tritorch.arrays.strides import contiguous_strides
-from tritorch.core import defaults
+from tritorch.core import defaults, published
 from tritorch.core.dtype import bool_, int64
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.padding import from_padded, jagged_rows, padded_rows
 from tritorch.ops.interpret.nested.record import (
@@ -55,7 +54,7 @@ def _nested_tensor_from_tensor_list(
     _require_one_dim(list)
     if not list:
         kind = defaults.dtype() if dtype is None else dtype
-        out = made(PUBLIC["empty"](0, dtype=kind, device=device), Ragged(()))
+        out = made(published.public.empty(0, dtype=kind, device=device), Ragged(()))
     else:
         kind = list[0].dtype if dtype is None else dtype
         where = list[0].device if device is None else device
@@ -73,7 +72,7 @@ def nested_tensor(
             "Only lists (List[Tensor] and List[List...[Scalar]]) are accepted in nested_tensor"
         )
     tensors = [
-        each.detach() if isinstance(each, Tensor) else PUBLIC["as_tensor"](each, dtype=dtype)
+        each.detach() if isinstance(each, Tensor) else published.public.as_tensor(each, dtype=dtype)
         for each in tensor_list
     ]
     out = _nested_tensor_from_tensor_list(tensors, dtype, None, device, pin_memory)
@@ -105,8 +104,8 @@ def _nested_view_from_buffer_copy(
 def _nested_compute_contiguous_strides_offsets(nested_size: Tensor) -> tuple[Tensor, Tensor]:
     """The strides and starts of dense components of given sizes."""
     dense = Ragged(_rows(nested_size))
-    table = PUBLIC["tensor"](dense.steps, dtype=int64).reshape(nested_size.shape)
-    return table, PUBLIC["tensor"](dense.starts, dtype=int64)
+    table = published.public.tensor(dense.steps, dtype=int64).reshape(nested_size.shape)
+    return table, published.public.tensor(dense.starts, dtype=int64)
 
 
 def _table(x: Tensor, rows: Sequence[Any]) -> Tensor:
@@ -116,8 +115,8 @@ def _table(x: Tensor, rows: Sequence[Any]) -> Tensor:
             f"'{x.device.type.upper()}' backend."
         )
     if not rows:
-        return PUBLIC["empty"](0, dtype=int64)
-    return PUBLIC["tensor"](rows, dtype=int64)
+        return published.public.empty(0, dtype=int64)
+    return published.public.tensor(rows, dtype=int64)
 
 
 def _nested_tensor_size(self: Tensor) -> Tensor:
@@ -285,5 +284,5 @@ def _nested_get_max_seqlen(self: Tensor) -> Tensor | None:
 
 def _nested_get_jagged_dummy(any: Tensor) -> Tensor:
     """Some jagged tensor: PyTorch's operators are found by one."""
-    zeros = PUBLIC["zeros"]
+    zeros = published.public.zeros
     return NestedArray.jagged_class(zeros(3, 3), zeros(3, dtype=int64))

@@ -8,9 +8,8 @@ from typing import Any, NoReturn
 from tritorch import _C
 from tritorch.arrays.nested import Jagged, NestedArray, Ragged, nested_int_of, share_nested_int
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import scopes
+from tritorch.core import published, scopes
 from tritorch.core.layout import contiguous_format, preserve_format
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.functions import both, jagged
 from tritorch.ops.interpret.nested.padding import jagged_values, to_padded_tensor as padded
@@ -286,7 +285,7 @@ def masked_select(plain: Plain, input: Tensor, mask: Tensor) -> Tensor:
             f"Mask with shape {mask.shape} is not compatible with input's shape {input.shape}"
         )
     kept = values_of(mask)
-    counts = PUBLIC["cat"]([kept.new_zeros(1, dtype=structure_of(input).offsets.dtype),
+    counts = published.public.cat([kept.new_zeros(1, dtype=structure_of(input).offsets.dtype),
                             kept.cumsum(0)])  # fmt: skip
     offsets = counts[structure_of(input).offsets]
     return made(plain(values_of(input), kept), Jagged(offsets))

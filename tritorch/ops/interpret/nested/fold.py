@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tritorch.arrays.arrays import dtype_of
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.nested import Jagged, NestedInt
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.record import (
     cannot_run,
@@ -188,7 +188,7 @@ def _joined(op: Any, results: Sequence[Any], structure: Any, ragged: int | None)
     if type(structure) is not Jagged:
         return of_parts([result.squeeze(0) for result in results], title_of(op))
     if ragged is None:
-        return PUBLIC["cat"](results, 0)
+        return published.public.cat(results, 0)
     lengths = [result.shape[ragged] for result in results]
     parts = [result.squeeze(0) for result in results]
     if lengths == lengths_of(structure):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.nested import Jagged
+from tritorch.core import published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.layout import contiguous_format, preserve_format
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.functions import jagged
 from tritorch.ops.interpret.nested.record import (
@@ -189,7 +189,7 @@ def broadcast_tensors(plain: Plain, *tensors: Any) -> tuple[Tensor, ...]:
                 "broadcast_tensors(): broadcasting nested tensors with dense tensors of equal or "
                 "higher dim is not currently supported"
             )
-        wide = PUBLIC["broadcast_shapes"](
+        wide = published.public.broadcast_shapes(
             *(tuple(values_of(u).shape) if is_nested(u) else tuple(u.shape) for u in tensors)
         )
         own = values_of(t) if is_nested(t) else t
@@ -332,7 +332,7 @@ def chunk(plain: Plain, input: Tensor, chunks: int, dim: int = 0) -> tuple[Tenso
     parts = values_of(input).split([int(n.sum()) for n in lengths], structure.ragged - 1)
     zero = structure.offsets.new_zeros(1)
     return tuple(
-        nested_view(part, Jagged(PUBLIC["cat"]([zero, n.cumsum(0)]), None, structure.ragged))
+        nested_view(part, Jagged(published.public.cat([zero, n.cumsum(0)]), None, structure.ragged))
         for part, n in zip(parts, lengths)
     )
 
@@ -401,7 +401,7 @@ def cat(plain: Plain, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         for t in tensors
     ]
     _require_same("cat", own)
-    return made(PUBLIC["cat"]([values_of(t) for t in own], at), structure_of(first))
+    return made(published.public.cat([values_of(t) for t in own], at), structure_of(first))
 
 
 @jagged("stack")
@@ -413,7 +413,7 @@ def stack(plain: Plain, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if at <= structure.ragged:
         where = "ragged dim" if at == structure.ragged else f"dim={at}"
         raise RuntimeError(f"stack(): not supported for NestedTensor on {where}")
-    return made(PUBLIC["stack"]([values_of(t) for t in tensors], at - 1), structure)
+    return made(published.public.stack([values_of(t) for t in tensors], at - 1), structure)
 
 
 # ---- memory --------------------------------------------------------------------------------------

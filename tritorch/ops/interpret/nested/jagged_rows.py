@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.nested import Jagged, NestedInt
-from tritorch.core import above
+from tritorch.core import late_bound, published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.gates import GATES
-from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.functions import jagged
 from tritorch.ops.interpret.nested.jagged import raggedness_matches, require_dense
@@ -103,7 +102,7 @@ def layer_norm(
             f"Given normalized_shape={list(normalized_shape)}, expected input with shape [*, "
             f"{', '.join(map(str, normalized_shape))}], but got input of size{list(shape)}"
         )
-    parts = [FUNCTIONAL["layer_norm"](p, p.shape[structure.ragged - 1 :], None, None, eps)
+    parts = [published.functional.layer_norm(p, p.shape[structure.ragged - 1 :], None, None, eps)
              for p in parts_of(input)]  # fmt: skip
     return like_parts(parts, structure)
 
@@ -180,7 +179,7 @@ def matmul(plain: Plain, input: Tensor, other: Tensor, *, out: Any = None) -> Te
         same = input._array.shape[2] == other._array.shape[structure_of(other).ragged]
         if structure_of(other).ragged == 1 and same:
             pairs = zip(parts_of(input), parts_of(other))
-            return PUBLIC["stack"]([plain(a, b) for a, b in pairs])
+            return published.public.stack([plain(a, b) for a, b in pairs])
     shapes = [tuple(t._array.shape) for t in (input, other)]
     raise RuntimeError(
         f"matmul(): not supported between inputs of shapes {shapes[0]} and {other.shape}"
@@ -282,5 +281,7 @@ def _in_one(
     ends = [structure_of(t).offsets for t in tensors[:2]]
     most = longest(structure), longest(structure_of(tensors[1]))
     window = (-1, 0) if causal else (-1, -1)
-    out, _ = above.varlen(rows[0], rows[1], rows[2], ends[0], ends[1], most, window, scale, gqa)
+    out, _ = late_bound.varlen(
+        rows[0], rows[1], rows[2], ends[0], ends[1], most, window, scale, gqa
+    )
     return made(out.transpose(0, 1) if heads else out.squeeze(1), structure)

@@ -8,9 +8,9 @@ from typing import Any
 
 from tritorch.arrays.arrays import cast_number
 from tritorch.arrays.nested import Jagged, Ragged
+from tritorch.core import published
 from tritorch.core.dtype import dtype
 from tritorch.core.info import iinfo
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.record import (
     lengths_of,
@@ -133,11 +133,11 @@ def _strided_to_padded(
     for part in parts_of(x):
         sides = [side for n, m in zip(part.shape[::-1], wanted[::-1]) for side in (0, m - n)]
         number = _number(padding, x.dtype)
-        filled.append(PUBLIC["constant_pad_nd"](part, sides, number) if any(sides) else part)
-    out = PUBLIC["stack"](filled)
+        filled.append(published.public.constant_pad_nd(part, sides, number) if any(sides) else part)
+    out = published.public.stack(filled)
     if size is not None and size[0] > structure.count:
         rest = out.new_full((size[0] - structure.count, *wanted), padding)
-        out = PUBLIC["cat"]([out, rest])
+        out = published.public.cat([out, rest])
     return out
 
 

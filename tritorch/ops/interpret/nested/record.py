@@ -10,7 +10,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.nested import Jagged, NestedArray, Ragged, Shape
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
 
@@ -210,7 +210,7 @@ def of_parts(parts: Sequence[Tensor], title: str = "") -> Tensor:
     structure = Ragged([tuple(part.shape) for part in parts])
     if len(parts) == 1:
         return made(parts[0].reshape(-1).clone(), structure, title)
-    return made(PUBLIC["cat"]([part.reshape(-1) for part in parts]), structure, title)
+    return made(published.public.cat([part.reshape(-1) for part in parts]), structure, title)
 
 
 def like_parts(parts: Sequence[Tensor], structure: Jagged | Ragged, title: str = "") -> Tensor:
@@ -218,10 +218,12 @@ def like_parts(parts: Sequence[Tensor], structure: Jagged | Ragged, title: str =
     if isinstance(structure, Ragged):
         return of_parts(parts, title)
     if structure.lengths is None:
-        return made(PUBLIC["cat"](parts, structure.ragged - 1), structure, title)
+        return made(published.public.cat(parts, structure.ragged - 1), structure, title)
     zero = structure.offsets.new_zeros(1)
-    dense = Jagged(PUBLIC["cat"]([zero, structure.lengths.cumsum(0)]), None, structure.ragged)
-    return made(PUBLIC["cat"](parts, structure.ragged - 1), dense, title)
+    dense = Jagged(
+        published.public.cat([zero, structure.lengths.cumsum(0)]), None, structure.ragged
+    )
+    return made(published.public.cat(parts, structure.ragged - 1), dense, title)
 
 
 def places_of(structure: Ragged, like: Tensor) -> Tensor:
@@ -234,13 +236,13 @@ def places_of(structure: Ragged, like: Tensor) -> Tensor:
         ),
         default=0,
     )
-    numbers = PUBLIC["arange"](total, device=like.device)
+    numbers = published.public.arange(total, device=like.device)
     found = [
         numbers.as_strided(size, steps, start).reshape(-1)
         for size, steps, start in zip(structure.sizes, structure.steps, structure.starts)
         if math.prod(size)
     ]
-    return PUBLIC["cat"](found) if found else numbers
+    return published.public.cat(found) if found else numbers
 
 
 def laid(x: Tensor, structure: Jagged | Ragged, shape: Shape | None = None) -> Tensor:
@@ -254,8 +256,8 @@ def laid(x: Tensor, structure: Jagged | Ragged, shape: Shape | None = None) -> T
         if type(own) is Jagged and own.lengths is None is structure.lengths:
             if own.ragged == structure.ragged:
                 return values_of(x)
-        return PUBLIC["cat"](parts_of(x), structure.ragged - 1)
-    flat = PUBLIC["cat"]([part.reshape(-1) for part in parts_of(x)])
+        return published.public.cat(parts_of(x), structure.ragged - 1)
+    flat = published.public.cat([part.reshape(-1) for part in parts_of(x)])
     if structure.is_contiguous() and (shape is None or shape[0] == flat.shape[0]):
         return flat
     n = flat.shape[0] if shape is None else shape[0]

@@ -8,9 +8,9 @@ from typing import Any
 from tritorch.arrays.arrays import dtype_of, strides_of
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.nested import Jagged, Ragged
+from tritorch.core import published
 from tritorch.core.dtype import dtype
 from tritorch.core.info import finfo, iinfo
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested import fold
 from tritorch.ops.interpret.nested.padding import longest, padded_rows
@@ -79,8 +79,8 @@ def _along_ragged(
     if op.identity is None and op.averages is None:
         results = [op.call((part.unsqueeze(0),), params) for part in parts_of(x)]
         if isinstance(results[0], tuple):
-            return tuple(PUBLIC["cat"](column) for column in zip(*results))
-        return PUBLIC["cat"](results)
+            return tuple(published.public.cat(column) for column in zip(*results))
+        return published.public.cat(results)
     ragged = structure.ragged
     values = values_of(x).transpose(0, ragged - 1)
     total = op if op.averages is None else op.averages
@@ -106,7 +106,7 @@ def _strided(
     op: Any, x: Tensor, params: tuple[Any, ...], structure: Ragged, dims: tuple[int, ...]
 ) -> Any:
     if len(dims) == x.ndim > 1 or (x.ndim == 1 and 0 in dims):
-        whole = PUBLIC["cat"]([part.reshape(-1) for part in parts_of(x)])
+        whole = published.public.cat([part.reshape(-1) for part in parts_of(x)])
         given = dict(zip(op.params, params))
         if "dims" in given and not given["keepdim"]:
             given["dims"] = (0,)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch.arrays.nested import NestedInt, Ragged, Shape
+from tritorch.core import published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.gates import GATES
 from tritorch.core.layout import contiguous_format, preserve_format
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.nested.functions import strided
 from tritorch.ops.interpret.nested.record import (
@@ -367,7 +367,9 @@ def cat(plain: Plain, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 "cat(): expected all nested tensors to have matching ragged structures outside of "
                 "the concatenated dim"
             )
-    return of_parts([PUBLIC["cat"](column, at - 1) for column in zip(*map(parts_of, tensors))])
+    return of_parts(
+        [published.public.cat(column, at - 1) for column in zip(*map(parts_of, tensors))]
+    )
 
 
 # ---- memory --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.nested import Jagged, NestedArray
-from tritorch.core import dispatching
+from tritorch.core import dispatching, published
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 
@@ -187,7 +187,7 @@ class NestedTensor(Tensor):
 
 def stored_number(number: int) -> Tensor:
     """A number as the size of a tensor without elements."""
-    return PUBLIC["zeros"](number, 0)
+    return published.public.zeros(number, 0)
 
 
 NestedArray.jagged_class = NestedTensor

@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.sparse import BLOCKED, BY_ROW, COMPRESSED, SHOWN, SparseArray
-from tritorch.core import defaults, layout as layouts
+from tritorch.core import defaults, layout as layouts, published
 from tritorch.core.dtype import dtype, int64
 from tritorch.core.layout import layout
 from tritorch.core.published import PUBLIC
@@ -26,11 +26,11 @@ def wrap(array: SparseArray, requires_grad: bool = False) -> Tensor:
 def _as_values(data: Any, kind: dtype | None, device: Any) -> Tensor:
     if isinstance(data, Tensor):
         return data.to(device=device or data.device, dtype=kind or data.dtype)
-    return PUBLIC["tensor"](data, dtype=kind, device=device)
+    return published.public.tensor(data, dtype=kind, device=device)
 
 
 def _as_indices(data: Any, like: Tensor, kind: dtype | None = None) -> Tensor:
-    made = data if isinstance(data, Tensor) else PUBLIC["tensor"](data)
+    made = data if isinstance(data, Tensor) else published.public.tensor(data)
     made = made.detach()
     if not isinstance(data, Tensor) and not made.numel():
         made = made.to(int64)
@@ -113,7 +113,7 @@ def empty(
     requires_grad: bool = False,
 ) -> Tensor:
     """A sparse tensor without entries."""
-    zeros, shape = PUBLIC["zeros"], tuple(shape)
+    zeros, shape = published.public.zeros, tuple(shape)
     if kind is layouts.sparse_coo:
         indices = zeros((len(shape), 0), dtype=int64, device=device)
         values = zeros((0,), dtype=dtype, device=device)
@@ -227,7 +227,7 @@ _constructor(layouts.sparse_bsc, "A BSC tensor: dense blocks by columns, each wi
 # torch's own wrappers and checkpoints use these.
 def _unsafe(*args: Any, **kwargs: Any) -> Tensor:
     kwargs.setdefault("check_invariants", False)
-    return PUBLIC["sparse_coo_tensor"](*args, **kwargs)
+    return sparse_coo_tensor(*args, **kwargs)
 
 
 _unsafe.__name__ = _unsafe.__qualname__ = "_sparse_coo_tensor_unsafe"

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
-from tritorch.core import layout as layouts
+from tritorch.core import layout as layouts, published
 from tritorch.core.dtype import dtype, int64
 from tritorch.core.layout import layout
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.record import (
     cannot_run,
@@ -85,8 +84,10 @@ def dense_to_coo(x: Tensor, sparse_dim: int | None = None) -> Tensor:
 
 def _pointers(major: Tensor, n: int) -> Tensor:
     """Where each of n rows begins among sorted row numbers, and where the last one ends."""
-    counts = PUBLIC["bincount"](major, minlength=n) if major.numel() else major.new_zeros((n,))
-    return PUBLIC["cat"]([counts.new_zeros((1,)), counts.cumsum(0)])
+    counts = (
+        published.public.bincount(major, minlength=n) if major.numel() else major.new_zeros((n,))
+    )
+    return published.public.cat([counts.new_zeros((1,)), counts.cumsum(0)])
 
 
 def compress(x: Tensor, kind: layout, block: Sequence[int] | None) -> Tensor:
@@ -96,7 +97,7 @@ def compress(x: Tensor, kind: layout, block: Sequence[int] | None) -> Tensor:
     values, title = values_of(x), _TITLES[kind]
     if block is None:
         if kind not in BY_ROW:
-            order = PUBLIC["argsort"](cols, stable=True)
+            order = published.public.argsort(cols, stable=True)
             rows, cols = rows.index_select(0, order), cols.index_select(0, order)
             values = values.index_select(0, order)
         major, minor = (rows, cols) if kind in BY_ROW else (cols, rows)
@@ -105,15 +106,15 @@ def compress(x: Tensor, kind: layout, block: Sequence[int] | None) -> Tensor:
         return filled(pattern, values, title)
     h, w = block
     block_rows, block_cols = (
-        PUBLIC["div"](i, n, rounding_mode="floor") for i, n in ((rows, h), (cols, w))
+        published.public.div(i, n, rounding_mode="floor") for i, n in ((rows, h), (cols, w))
     )
     n_rows, n_cols = own.shape[0] // h, own.shape[1] // w
     if kind in BY_ROW:
         keys, n, width = block_rows * n_cols + block_cols, n_rows, n_cols
     else:
         keys, n, width = block_cols * n_rows + block_rows, n_cols, n_rows
-    kept, place = PUBLIC["unique"](keys, return_inverse=True)
-    major = PUBLIC["div"](kept, max(width, 1), rounding_mode="floor")
+    kept, place = published.public.unique(keys, return_inverse=True)
+    major = published.public.div(kept, max(width, 1), rounding_mode="floor")
     blocks = values.new_zeros((kept.shape[0], h, w, *values.shape[1:]))
     blocks = blocks.index_put((place, rows % h, cols % w), values)
     minor = kept % max(width, 1)
@@ -141,7 +142,7 @@ def _dense_to_compressed(
         )
     if len({part._array.nnz for part in parts}) > 1:
         raise RuntimeError("Expect the same number of specified elements per batch.")
-    stack = PUBLIC["stack"]
+    stack = published.public.stack
     lead = lambda t: t.reshape(*batch, *t.shape[1:])
     values = lead(stack([values_of(part) for part in parts]))
     pattern = SparseArray(
@@ -230,7 +231,7 @@ def _convert_batch(x: Tensor, kind: layout, block: Sequence[int] | None) -> Tens
         parts.append(compress(coalesced(matrix), kind, block))
     if len({part._array.nnz for part in parts}) > 1:
         raise RuntimeError("Expect the same number of specified elements per batch.")
-    stack, batch = PUBLIC["stack"], array.shape[:n]
+    stack, batch = published.public.stack, array.shape[:n]
     lead = lambda t: t.reshape(*batch, *t.shape[1:])
     merged = lead(stack([values_of(part) for part in parts]))
     pattern = SparseArray(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.arrays.sparse import SHOWN
-from tritorch.core import layout as layouts
+from tritorch.core import layout as layouts, published
 from tritorch.core.promotion import scalar_name
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.convert import convert
 from tritorch.ops.interpret.sparse.record import arange, coo
@@ -48,10 +47,12 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
     for i, offset in enumerate(given):
         first, last = max(offset, 0), min(rows.shape[1], size[1], size[0] + offset)
         columns = arange(max(last - first, 0), rows) + first
-        indices.append(PUBLIC["stack"]([columns - offset, columns]))
+        indices.append(published.public.stack([columns - offset, columns]))
         values.append(rows[i].index_select(0, columns))
     if not given:
         places = arange(0, rows)
-        return coo(PUBLIC["stack"]([places, places]), rows.reshape(-1)[:0], size, True)
-    out = coo(PUBLIC["cat"](indices, 1), PUBLIC["cat"](values), size, False, "Spdiags")
+        return coo(published.public.stack([places, places]), rows.reshape(-1)[:0], size, True)
+    out = coo(
+        published.public.cat(indices, 1), published.public.cat(values), size, False, "Spdiags"
+    )
     return out if layout in (None, layouts.sparse_coo) else convert(out, layout)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.arrays.sparse import SparseArray
-from tritorch.core import layout as layouts
+from tritorch.core import layout as layouts, published
 from tritorch.core.dtype import dtype
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.build import empty, wrap
 from tritorch.ops.interpret.sparse.record import cannot_run, is_sparse
@@ -20,7 +19,7 @@ def make_like(
     array = x._array
     wanted = layout if layout is not None else array.layout
     if wanted is layouts.strided:
-        function = PUBLIC["empty"] if number is None else PUBLIC["full"]
+        function = published.public.empty if number is None else published.public.full
         rest = () if number is None else (number,)
         return function(tuple(x.shape), *rest, dtype=kind, device=device,
                         requires_grad=requires_grad)  # fmt: skip

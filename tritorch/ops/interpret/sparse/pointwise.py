@@ -8,7 +8,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.arrays.sparse import SHOWN, SparseArray
 from tritorch.autograd.graph import check_inplace
-from tritorch.core.published import PUBLIC
+from tritorch.core import published
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.convert import compress, to_dense
 from tritorch.ops.interpret.sparse.record import (
@@ -100,9 +100,9 @@ def _add(op: Any, a: Any, b: Any) -> Tensor:
             f"{list(shape)} while other has size {list(b.shape)} (FYI: dense-sparse addition does "
             f"not currently support broadcasting)"
         )
-    kind = PUBLIC["result_type"](dense, b)
+    kind = published.public.result_type(dense, b)
     if not isinstance(dense, Tensor):
-        dense = PUBLIC["tensor"](dense, dtype=kind, device=b.device)
+        dense = published.public.tensor(dense, dtype=kind, device=b.device)
     return (_plus if op.name == "add" else _minus).call((dense.to(kind), b.to(kind)))
 
 
@@ -138,7 +138,7 @@ def _add_sparse(op: Any, a: Tensor, b: Tensor) -> Tensor:
             f"add: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != "
             f"{list(b.shape)}"
         )
-    kind = PUBLIC["result_type"](a, b)
+    kind = published.public.result_type(a, b)
     a, b = a.to(kind), b.to(kind)
     x, y = a._array, b._array
     combine = lambda u, v: u + v if op.name == "add" else u - v
@@ -152,8 +152,8 @@ def _add_sparse(op: Any, a: Tensor, b: Tensor) -> Tensor:
             f"{x.sparse_dims} != {y.sparse_dims}"
         )
     second = values_of(b) if op.name == "add" else -values_of(b)
-    values = PUBLIC["cat"]([values_of(a), second])
-    indices = PUBLIC["cat"]([x.indices, y.indices], 1)
+    values = published.public.cat([values_of(a), second])
+    indices = published.public.cat([x.indices, y.indices], 1)
     both = coo(indices, values, x.shape, False, _title(op))
     if x.coalesced and y.coalesced:
         return _retitled(coalesced(both), op)
@@ -245,7 +245,7 @@ def _intersect(op: Any, a: Tensor, b: Tensor) -> Tensor:
     if own.indices is not table.indices:
         shape = key_shape(own)
         keys, wanted = flat_keys(table.indices, shape), flat_keys(own.indices, shape)
-        at = PUBLIC["searchsorted"](keys, wanted).clamp(max=max(table.nnz - 1, 0))
+        at = published.public.searchsorted(keys, wanted).clamp(max=max(table.nnz - 1, 0))
         if table.nnz:
             kept = (keys.index_select(0, at) == wanted).nonzero().reshape(-1)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.sparse import COMPRESSED, SHOWN, SparseArray
-from tritorch.core import layout as layouts
+from tritorch.core import layout as layouts, published
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.interpret.sparse.convert import compress, to_dense
@@ -49,19 +49,19 @@ class Pattern:
         if self._rows is None:
             counts = self.pointers[1:] - self.pointers[:-1]
             n = self.cols.shape[0]
-            self._rows = PUBLIC["repeat_interleave"](counts, output_size=n)
+            self._rows = published.public.repeat_interleave(counts, output_size=n)
         return self._rows
 
     def transposed(self) -> tuple[Pattern, Tensor]:
         """The transposed matrix's, and the order of the entries there."""
-        order = PUBLIC["argsort"](self.cols, stable=True)
+        order = published.public.argsort(self.cols, stable=True)
         rows, cols = self.cols.index_select(0, order), self.rows.index_select(0, order)
         n, m = self.shape
         return Pattern(_pointers(rows, m), rows, cols, (m, n)), order
 
 
 def _pointers(sorted_rows: Tensor, n: int) -> Tensor:
-    return PUBLIC["searchsorted"](sorted_rows, arange(n + 1, sorted_rows))
+    return published.public.searchsorted(sorted_rows, arange(n + 1, sorted_rows))
 
 
 def _csr_pattern(a: SparseArray) -> Pattern:
@@ -147,10 +147,10 @@ def sparse_times_sparse(a: Tensor, b: Tensor) -> Tensor:
     counts = right.pointers.index_select(0, left.cols + 1) - starts
     total = int(counts.sum()) if counts.numel() else 0
     entry = arange(counts.shape[0], counts)
-    entry = PUBLIC["repeat_interleave"](entry, counts, output_size=total)
+    entry = published.public.repeat_interleave(entry, counts, output_size=total)
     begin = (counts.cumsum(0) - counts).index_select(0, entry)
     other = starts.index_select(0, entry) + arange(total, counts) - begin
-    indices = PUBLIC["stack"]([
+    indices = published.public.stack([
         left.rows.index_select(0, entry), right.cols.index_select(0, other),
     ])  # fmt: skip
     products = u.index_select(0, entry) * v.index_select(0, other)
@@ -180,7 +180,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
 @rule("addmm")
 def sparse_addmm(addend: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor:
     """addmm with a sparse operand."""
-    product = PUBLIC["mm"](a, b)
+    product = published.public.mm(a, b)
     product = product if alpha == 1 else product * alpha
     return product + (addend if beta == 1 else addend * beta)
 
@@ -193,7 +193,7 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     parts = [sparse_times_dense(x, y) for x, y in zip(a.unbind(0), b.unbind(0))]
     if not parts:
         return b.new_zeros((0, a.shape[1], b.shape[2]))
-    return PUBLIC["stack"](parts)
+    return published.public.stack(parts)
 
 
 @rule("linear")
@@ -361,13 +361,13 @@ def sspaddmm(
         )
     product = hspmm(mat1, mat2)
     rows, m = product._array.indices[0], mat2.shape[1]
-    places = PUBLIC["stack"]([
+    places = published.public.stack([
         rows.repeat_interleave(m), arange(m, rows).repeat(rows.shape[0]),
     ])  # fmt: skip
     values = values_of(product).reshape(-1) * alpha
     own = coalesced(input)
-    all_values = PUBLIC["cat"]([values_of(own) * beta, values])
-    indices = PUBLIC["cat"]([own._array.indices, places], 1)
+    all_values = published.public.cat([values_of(own) * beta, values])
+    indices = published.public.cat([own._array.indices, places], 1)
     return _written(coo(indices, all_values, input.shape), out)
 
 

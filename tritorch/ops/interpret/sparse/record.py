@@ -13,9 +13,8 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
-from tritorch.core import defaults, layout as layouts, scopes
+from tritorch.core import defaults, layout as layouts, published, scopes
 from tritorch.core.dtype import bool_
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Operator
 
@@ -109,7 +108,7 @@ def _bare(x: Any) -> Any:
 
 def arange(n: int, like: Tensor) -> Tensor:
     """0 .. n - 1, where another tensor is."""
-    return PUBLIC["arange"](n, device=like.device)
+    return published.public.arange(n, device=like.device)
 
 
 def flat_keys(indices: Tensor, shape: Sequence[int]) -> Tensor:
@@ -125,9 +124,9 @@ def from_keys(keys: Tensor, shape: Sequence[int]) -> Tensor:
     rows: list[Tensor] = []
     for n in reversed(shape):
         rows.append(keys % max(n, 1))
-        keys = PUBLIC["div"](keys, max(n, 1), rounding_mode="floor")
+        keys = published.public.div(keys, max(n, 1), rounding_mode="floor")
     rows.reverse()
-    return PUBLIC["stack"](rows) if rows else keys.new_zeros((0, keys.shape[0]))
+    return published.public.stack(rows) if rows else keys.new_zeros((0, keys.shape[0]))
 
 
 def key_shape(a: SparseArray) -> tuple[int, ...]:
@@ -144,7 +143,7 @@ def coordinates(a: SparseArray) -> Tensor:
     pointers, minor = a.indices.reshape(n_batches, n + 1), a.plain.reshape(-1)
     pointers, minor = pointers.long(), minor.long()
     counts = (pointers[:, 1:] - pointers[:, :-1]).reshape(-1)
-    major = PUBLIC["repeat_interleave"](counts, output_size=n_batches * nnz)
+    major = published.public.repeat_interleave(counts, output_size=n_batches * nnz)
     if batch:
         major = major % n
     rows, cols = (major, minor) if a.layout in BY_ROW else (minor, major)
@@ -155,8 +154,8 @@ def coordinates(a: SparseArray) -> Tensor:
         rows = (rows[:, None] * h + arange(h, rows)).repeat_interleave(w, 1).reshape(-1)
         cols = (cols[:, None] * w + arange(w, cols)).repeat(1, h).reshape(-1)
         lead = lead.repeat_interleave(h * w) if batch else minor
-    matrix = PUBLIC["stack"]([rows, cols])
-    return PUBLIC["cat"]([from_keys(lead, batch), matrix]) if batch else matrix
+    matrix = published.public.stack([rows, cols])
+    return published.public.cat([from_keys(lead, batch), matrix]) if batch else matrix
 
 
 def flat_values(values: Tensor, a: SparseArray) -> Tensor:
@@ -197,9 +196,9 @@ def _at(own: SparseArray, values: Tensor, places: Tensor, shape: Sequence[int]) 
     if own.nnz == 0:
         return values.new_zeros((places.shape[1], *values.shape[1:]))
     keys, wanted = flat_keys(own.indices, shape), flat_keys(places, shape)
-    at = PUBLIC["searchsorted"](keys, wanted).clamp(max=own.nnz - 1)
+    at = published.public.searchsorted(keys, wanted).clamp(max=own.nnz - 1)
     found = (keys.index_select(0, at) == wanted).reshape(-1, *(1,) * (values.ndim - 1))
-    return PUBLIC["where"](found, values.index_select(0, at), values.new_zeros(()))
+    return published.public.where(found, values.index_select(0, at), values.new_zeros(()))
 
 
 # ---- into a sparse tensor and out of it ----------------------------------------------------------
@@ -267,7 +266,7 @@ def _values_grad(g: Tensor, pattern: SparseArray) -> Tensor:
         return filled(pattern, g)
     # Entries of one place have the same gradient: that of the sum.
     keys = flat_keys(pattern.indices, key_shape(pattern))
-    order = PUBLIC["argsort"](keys, stable=True)
+    order = published.public.argsort(keys, stable=True)
     first = order[_starts(keys.index_select(0, order))]
     return coo(
         pattern.indices.index_select(1, first), g.index_select(0, first), pattern.shape, True
@@ -299,7 +298,7 @@ def pattern_of(x: Tensor) -> SparseArray:
 def _starts(keys: Tensor) -> Tensor:
     """Where a run of equal sorted keys begins, as a mask."""
     first = keys.new_ones((min(1, keys.shape[0]),), dtype=_bool())
-    return PUBLIC["cat"]([first, keys[1:] != keys[:-1]])
+    return published.public.cat([first, keys[1:] != keys[:-1]])
 
 
 def _bool() -> Any:
@@ -313,7 +312,7 @@ def _coalesce(a: SparseArray) -> SparseArray:
     keys, values = flat_keys(a.indices, shape), a.values
     steps = keys[1:] - keys[:-1]
     if bool((steps <= 0).any()):
-        keys, order = PUBLIC["sort"](keys, stable=True)
+        keys, order = published.public.sort(keys, stable=True)
         values = values.index_select(0, order)
     starts = _starts(keys)
     kept = keys[starts]
@@ -408,7 +407,7 @@ def in_coo(x: Tensor, title: str = "") -> Tensor:
     ordered = array.layout is layouts.sparse_csr
     if not ordered:
         keys = flat_keys(indices, key_shape(array))
-        order = PUBLIC["argsort"](keys, stable=True)
+        order = published.public.argsort(keys, stable=True)
         indices, values = indices.index_select(1, order), values.index_select(0, order)
     return coo(indices, values, array.shape, True, title)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.arrays.sparse import SHOWN
-from tritorch.core import layout as layouts
+from tritorch.core import layout as layouts, published
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import dtype as Dtype
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.convert import compress
 from tritorch.ops.interpret.sparse.record import (
@@ -117,7 +116,7 @@ def vector_norm(x: Tensor, order: Any, dims: Any, keepdim: bool, kind: Any) -> T
     if kind is not None:
         x = x.to(kind)
     x = coalesced(x) if x._array.plain is None else x
-    return PUBLIC["norm"](flat_values(values_of(x), x._array).reshape(-1), order)
+    return published.public.norm(flat_values(values_of(x), x._array).reshape(-1), order)
 
 
 # ---- softmax -------------------------------------------------------------------------------------
@@ -144,13 +143,13 @@ def _softmax(name: str, x: Tensor, dim: int, dtype: Dtype | None, log: bool) -> 
     k = array.sparse_dims
     title = "SparseLogSoftmax" if log else "SparseSoftmax"
     if dim >= k:
-        function = PUBLIC["log_softmax" if log else "softmax"]
+        function = published.public.log_softmax if log else published.public.softmax
         return filled(array, function(values, dim - k + 1), title)
     if not array.nnz:
         return filled(array, values.clone(), title)
     rest = [d for d in range(k) if d != dim]
     keys = flat_keys(array.indices[rest], [array.shape[d] for d in rest])
-    _, group = PUBLIC["unique"](keys, return_inverse=True)
+    _, group = published.public.unique(keys, return_inverse=True)
     n = int(group.max()) + 1
     index = group.reshape(-1, *(1,) * (values.ndim - 1)).expand(values.shape)
     shape = (n, *values.shape[1:])

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.sparse import BLOCKED, SHOWN, SparseArray
-from tritorch.core import layout as layouts
-from tritorch.core.published import PUBLIC
+from tritorch.core import layout as layouts, published
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.sparse.convert import compress
 from tritorch.ops.interpret.sparse.record import (
@@ -188,7 +187,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
             array.indices, values.unsqueeze(dim - k + 1), shape, array.coalesced, "Unsqueeze"
         )
     row = array.indices.new_zeros((1, array.nnz))
-    indices = PUBLIC["cat"]([array.indices[:dim], row, array.indices[dim:]])
+    indices = published.public.cat([array.indices[:dim], row, array.indices[dim:]])
     return coo(indices, values, shape, array.coalesced, "Unsqueeze")
 
 
@@ -253,7 +252,7 @@ def narrow_one(x: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Ten
     kept = mask.nonzero().reshape(-1)
     indices = array.indices.index_select(1, kept)
     moved = indices[dim] - start
-    indices[dim] = moved if step == 1 else PUBLIC["div"](moved, step, rounding_mode="floor")
+    indices[dim] = moved if step == 1 else published.public.div(moved, step, rounding_mode="floor")
     out = coo(indices, values.index_select(0, kept), shape, array.coalesced, "Slice")
     return out if back is None else compress(coalesced(out), back, block)
 
@@ -305,10 +304,10 @@ def index_select(x: Tensor, index: Tensor, dim: int) -> Tensor:
         picked = values.index_select(dim - k + 1, index)
         return coo(array.indices, picked, size, array.coalesced, "IndexSelect")
     # Each entry meets every place of the index that names its row.
-    order = PUBLIC["argsort"](index, stable=True)
+    order = published.public.argsort(index, stable=True)
     wanted, row = index.index_select(0, order), array.indices[dim]
-    low = PUBLIC["searchsorted"](wanted, row)
-    counts = PUBLIC["searchsorted"](wanted, row, right=True) - low
+    low = published.public.searchsorted(wanted, row)
+    counts = published.public.searchsorted(wanted, row, right=True) - low
     entry = arange(array.nnz, row).repeat_interleave(counts)
     begin = (counts.cumsum(0) - counts).repeat_interleave(counts)
     place = low.repeat_interleave(counts) + arange(entry.shape[0], row) - begin
@@ -366,10 +365,10 @@ def cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
             before, after = list(own.shape), list(own.shape)
             before[dim - k + 1], after[dim - k + 1] = start, total - start - x.shape[dim]
             padded = [own.new_zeros(before), own, own.new_zeros(after)]
-            values.append(PUBLIC["cat"](padded, dim - k + 1))
+            values.append(published.public.cat(padded, dim - k + 1))
             start += x.shape[dim]
-    joined = PUBLIC["cat"](parts, 1)
-    return coo(joined, PUBLIC["cat"](values), shape, len(tensors) == 1, "Cat")
+    joined = published.public.cat(parts, 1)
+    return coo(joined, published.public.cat(values), shape, len(tensors) == 1, "Cat")
 
 
 @rule("stack")

@@ -12,8 +12,10 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.dtype import float64, from_numpy_dtype
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.ops.shape import factory
+from tritorch.ops.shape.factory import as_tensor
+from tritorch.ops.shape.joining import stack
 from tritorch.utils.data._utils import transport
 
 CollateMap = dict[type | tuple[type, ...], Callable[..., Any]]
@@ -32,7 +34,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, (np.ndarray, np.generic)) and not isinstance(data, (np.str_, np.bytes_)):
         if isinstance(data, np.ndarray) and np_str_obj_array_pattern.search(data.dtype.str):
             return data
-        return PUBLIC["as_tensor"](data)
+        return as_tensor(data)
     if isinstance(data, collections.abc.Mapping):
         return _like_mapping(data, {key: default_convert(data[key]) for key in data})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
@@ -120,7 +122,7 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -
             out = stack_arrays(arrays)
             if out is not None:
                 return out
-    return PUBLIC["stack"](list(batch), 0)
+    return stack(list(batch), 0)
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Tensor:
@@ -133,22 +135,22 @@ def collate_numpy_array_fn(batch: Any, *, collate_fn_map: CollateMap | None = No
         out = stack_arrays(list(batch))
         if out is not None:
             return out
-    return collate([PUBLIC["as_tensor"](a) for a in batch], collate_fn_map=collate_fn_map)
+    return collate([as_tensor(a) for a in batch], collate_fn_map=collate_fn_map)
 
 
 def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Tensor:
     """NumPy's numbers as a vector."""
-    return PUBLIC["as_tensor"](np.asarray(batch))
+    return as_tensor(np.asarray(batch))
 
 
 def collate_float_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Tensor:
     """Floats as a vector of float64."""
-    return PUBLIC["tensor"](batch, dtype=float64)
+    return factory.tensor(batch, dtype=float64)
 
 
 def collate_int_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Tensor:
     """Ints as a vector of int64."""
-    return PUBLIC["tensor"](batch)
+    return factory.tensor(batch)
 
 
 def collate_str_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:

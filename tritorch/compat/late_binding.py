@@ -1,10 +1,10 @@
-"""Registers functions of modules that load at the first call: `core/above.py` has them."""
+"""Binds functions of modules that load at the first call, for `core/late_bound.py`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tritorch.core import above
+from tritorch.core import late_bound
 
 
 def _reduce_tensor(tensor: Any) -> Any:
@@ -69,8 +69,11 @@ def _declare_internal() -> None:
     from tritorch.compat.legacy_operators import internal  # noqa: F401
 
 
-above.reduce_tensor, above.reduce_parameter = _reduce_tensor, _reduce_parameter
-above.compile, above.do_bench, above.worker_info = _compile, _do_bench, _worker_info
-above.as_sparse_gradcheck, above.make_tensor = _as_sparse_gradcheck, _make_tensor
-above.varlen, above.served_library = _varlen, _served_library
-above.register_reductions, above.declare_internal = _register_reductions, _declare_internal
+late_bound.reduce_tensor, late_bound.reduce_parameter = _reduce_tensor, _reduce_parameter
+late_bound.compile, late_bound.do_bench, late_bound.worker_info = _compile, _do_bench, _worker_info
+late_bound.as_sparse_gradcheck, late_bound.make_tensor = _as_sparse_gradcheck, _make_tensor
+late_bound.varlen, late_bound.served_library = _varlen, _served_library
+late_bound.register_reductions, late_bound.declare_internal = (
+    _register_reductions,
+    _declare_internal,
+)
