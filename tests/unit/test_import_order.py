@@ -64,7 +64,7 @@ compat.torch_private._awaits
 compat.torch_private._ops
 compat.names
 compat.settings
-profiler.marks
+profiling.itt profiling.nvtx
 amp.policies amp.state
 cuda
 amp
@@ -100,7 +100,7 @@ fx
 compilation
 distributed
 utils.benchmark
-autograd.profiler autograd.profiler_legacy autograd.profiler_util profiler.recorded
+autograd.profiler autograd.profiler_legacy autograd.profiler_util profiling
 profiler
 __config__
 compat.native

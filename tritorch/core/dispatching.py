@@ -1,4 +1,4 @@
-"""Which dispatch modes are entered, and how every operator comes to them.
+"""The dispatch modes that are entered, and the way of every operator to them.
 
 # Note [Watching]
 A `TorchDispatchMode` sees the operators of a program below autograd, whatever their tensors are.
@@ -84,7 +84,7 @@ def noted(form: str, op: Any, tensors: Any, params: Any, run: Any) -> Any:
 
 
 class _Copy:
-    """What stands for a record where a tensor is kept as it is before a write."""
+    """The stand-in for a record where a tensor is kept as it is before a write."""
 
     name, kind, is_view, flushes, raises = "copy", "internal", False, False, False
 
@@ -151,12 +151,12 @@ class TorchDispatchMode(ScopeItself):
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        """Whether it is one of the compiler's own."""
+        """True for one of the compiler's own."""
         return False
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Whether the compiler's own calls are not to be seen."""
+        """True if the compiler's own calls are not to be seen."""
         return False
 
 
@@ -196,12 +196,12 @@ def watch_class(cls: Any) -> None:
 
 
 def dispatches(cls: Any) -> bool:
-    """Whether a class of tensors has a `__torch_dispatch__` of its own."""
+    """True for a class of tensors with a `__torch_dispatch__` of its own."""
     return cls is not _tensor and getattr(cls, "__torch_dispatch__", None) not in (None, DISABLED)
 
 
 def asked(*tensors: Any) -> bool:
-    """Whether a mode is asked about an operator on these, or the class of one."""
+    """True if a mode is asked about an operator on these, or the class of one."""
     if watching and entered.modes:
         return True
     return not off.classes and any(
