@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "ref.h"
+
 namespace tritorch {
 namespace {
 
@@ -261,14 +263,13 @@ namespace {
 PyObject* open_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *code, *text;
   if (!PyArg_ParseTuple(args, "O!U", &PyTuple_Type, &code, &text)) return nullptr;
-  auto* open = reinterpret_cast<Open*>(type->tp_alloc(type, 0));
+  Ref made(type->tp_alloc(type, 0));
+  auto* open = made.as<Open>();
   if (!open) return nullptr;
   open->code = Py_NewRef(code);
   open->text = Py_NewRef(text);
   open->expr = new Expr;
-  if (open->expr->read(code)) return reinterpret_cast<PyObject*>(open);
-  Py_DECREF(open);
-  return nullptr;
+  return open->expr->read(code) ? made.release() : nullptr;
 }
 
 void open_dealloc(PyObject* self) {
@@ -297,12 +298,11 @@ PyObject* open_index(PyObject* self) {
 
 // of(numbers) -> the number
 PyObject* open_of(PyObject* self, PyObject* sequence) {
-  PyObject* fast = PySequence_Fast(sequence, "expected a sequence of numbers");
+  const Ref fast(PySequence_Fast(sequence, "expected a sequence of numbers"));
   if (!fast) return nullptr;
-  std::vector<Number> numbers(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast)));
+  std::vector<Number> numbers(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast.get())));
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    read_number(PySequence_Fast_ITEMS(fast)[i], numbers[i]);
-  Py_DECREF(fast);
+    read_number(PySequence_Fast_ITEMS(fast.get())[i], numbers[i]);
   Number result;
   if (!reinterpret_cast<Open*>(self)->expr->compute(numbers, result))
     return PyErr_Format(PyExc_ArithmeticError, "%U has no value",
