@@ -1,14 +1,25 @@
 // Note [Threads at exit]: when Python ends, daemon threads are still there.  Before 3.14, one that
 // asks for the interpreter lock then is ended by pthread_exit, which unwinds its frames: ours would
 // meet a destructor, a noexcept or a catch (...), and abort the process.  Here such a thread waits
-// for the end of the process instead, as threads do since 3.14.
+// for the end of the process instead, as threads do since 3.14.  On its way to where it waits it
+// passes destructors: those that need the interpreter ask for it (`may_use_python`).
 #pragma once
 
 #include <Python.h>
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include <atomic>
+
 namespace tritorch {
+
+// Python runs what was registered with atexit, or has: threads may come to their end in calls.
+inline std::atomic<bool> python_ends{false};
+
+// False in a thread that is being unwound without the interpreter lock.
+inline bool may_use_python() {
+  return !python_ends.load(std::memory_order_relaxed) || PyGILState_Check();
+}
 
 // body(), for code that calls Python from frames that must not be unwound like that.
 template <class Body>
@@ -29,7 +40,9 @@ auto outlasting(Body&& body) {
 class Acquired {
  public:
   Acquired() : state_(PyGILState_Ensure()) {}
-  ~Acquired() { PyGILState_Release(state_); }
+  ~Acquired() {
+    if (may_use_python()) PyGILState_Release(state_);
+  }
   Acquired(const Acquired&) = delete;
   Acquired& operator=(const Acquired&) = delete;
 

@@ -27,6 +27,8 @@
 #include <utility>
 #include <vector>
 
+#include "ref.h"
+
 namespace tritorch {
 
 thread_local int restoring = 0;
@@ -35,7 +37,7 @@ namespace {
 
 struct Record {
   unsigned long thread;
-  PyObject *changes, *before;  // tuples
+  Ref changes, before;  // tuples
 };
 
 struct Scope {
@@ -91,13 +93,12 @@ PyObject* called(PyObject* function) {
 
 // Calls what sets back; again, if it was interrupted, and then raises that.
 void call_to_end(PyObject* function) {
-  PyObject* done = called(function);
+  const Ref done(called(function));
   if (!done && !PyErr_ExceptionMatches(PyExc_Exception)) {
     Held error;
-    done = called(function);
+    const Ref again(called(function));
     error.keep();
   }
-  Py_XDECREF(done);
 }
 
 // -> what sets the change back.
@@ -138,7 +139,7 @@ void take_back(PyObject* change, PyObject* before) {
   PyObject* first = PyTuple_GET_ITEM(change, 0);
   if (PyTuple_GET_SIZE(change) == 1) return;
   if (PyTuple_GET_SIZE(change) == 2) {
-    Py_XDECREF(PyObject_CallOneArg(first, before));
+    const Ref done(PyObject_CallOneArg(first, before));
     return;
   }
   PyObject* name = PyTuple_GET_ITEM(change, 1);
@@ -156,7 +157,7 @@ void take_back(PyObject* changes, PyObject* before, Py_ssize_t n) {
   ++restoring;
   for (Py_ssize_t i = 0; i < n; ++i)
     if (PyObject* change = PyTuple_GET_ITEM(changes, i); is_notice(change)) {
-      Py_XDECREF(called(PyTuple_GET_ITEM(change, 0)));
+      const Ref done(called(PyTuple_GET_ITEM(change, 0)));
       error.keep();
     }
   for (Py_ssize_t i = n; i-- > 0;) {
@@ -168,14 +169,11 @@ void take_back(PyObject* changes, PyObject* before, Py_ssize_t n) {
 
 PyObject* changes_of(PyObject* self) {
   if (PyObject* own = as_scope(self)->changes) return Py_NewRef(own);
-  PyObject* said = PyObject_GetAttr(self, changes_name);
-  if (!said || PyTuple_CheckExact(said)) return said;
-  PyObject* found = called(said);
-  Py_DECREF(said);
-  if (!found || PyTuple_CheckExact(found)) return found;
-  PyObject* changes = PySequence_Tuple(found);
-  Py_DECREF(found);
-  return changes;
+  Ref said(PyObject_GetAttr(self, changes_name));
+  if (!said || PyTuple_CheckExact(said.get())) return said.release();
+  Ref found(called(said.get()));
+  if (!found || PyTuple_CheckExact(found.get())) return found.release();
+  return PySequence_Tuple(found.get());
 }
 
 // Whether a change is a value, which may be set twice.
@@ -187,37 +185,33 @@ bool is_value(PyObject* change) {
 // -> what sets all of them back; again: those that are no values are there.
 PyObject* applied_all(PyObject* changes, bool again = false) {
   const Py_ssize_t n = PyTuple_GET_SIZE(changes);
-  PyObject* before = PyTuple_New(n);
+  Ref before(PyTuple_New(n));
   for (Py_ssize_t i = 0; before && i < n; ++i) {
     PyObject* change = PyTuple_GET_ITEM(changes, i);
     PyObject* found = again && !is_value(change) ? Py_NewRef(Py_None) : applied(change);
-    if (found) {
-      PyTuple_SET_ITEM(before, i, found);
-    } else {
-      take_back(changes, before, i);
-      Py_CLEAR(before);
+    if (!found) {
+      take_back(changes, before.get(), i);
+      return nullptr;
     }
+    PyTuple_SET_ITEM(before.get(), i, found);
   }
-  return before;
+  return before.release();
 }
 
-// Enters by these changes, whose reference is taken.
-bool enter_by(PyObject* self, PyObject* changes) {
+// Enters by these changes.
+bool enter_by(PyObject* self, Ref changes) {
   if (!as_scope(self)->records) as_scope(self)->records = new std::vector<Record>;
   auto& records = records_of(self);
   records.reserve(records.size() + 1);
-  PyObject* before = applied_all(changes);
-  if (!before) {
-    Py_DECREF(changes);
-    return false;
-  }
-  records.push_back({PyThread_get_thread_ident(), changes, before});
+  Ref before(applied_all(changes.get()));
+  if (!before) return false;
+  records.push_back({PyThread_get_thread_ident(), std::move(changes), std::move(before)});
   return true;
 }
 
 bool enter(PyObject* self) {
-  PyObject* changes = changes_of(self);
-  return changes && enter_by(self, changes);
+  Ref changes(changes_of(self));
+  return changes && enter_by(self, std::move(changes));
 }
 
 // Leaves what was entered last in this thread; where nothing was, in any.
@@ -231,13 +225,12 @@ bool leave(PyObject* self) {
   const unsigned long mine = PyThread_get_thread_ident();
   while (i > 0 && records[i - 1].thread != mine) --i;
   if (i == 0) i = records.size();
-  const Record record = records[i - 1];
+  Record record = std::move(records[i - 1]);
   records.erase(records.begin() + static_cast<std::ptrdiff_t>(i - 1));
-  take_back(record.changes, record.before, PyTuple_GET_SIZE(record.changes));
+  take_back(record.changes.get(), record.before.get(), PyTuple_GET_SIZE(record.changes.get()));
   const bool good = !PyErr_Occurred();
   const Held error;
-  Py_DECREF(record.changes);
-  Py_DECREF(record.before);
+  record = {};
   return good;
 }
 
@@ -253,16 +246,13 @@ PyObject* decorated(PyObject* self, PyObject* args, PyObject* names) {
   else if (PyTuple_GET_SIZE(args) == 0 && given == 1)
     PyDict_Next(names, &at, &name, &first);
   if (!first || PyBool_Check(first) || !PyCallable_Check(first)) return self;
-  PyObject* decorate = PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(self)), decorates_name);
+  const Ref decorate(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(self)), decorates_name));
   if (!decorate && PyErr_ExceptionMatches(PyExc_AttributeError)) {
     PyErr_Clear();
     return self;
   }
-  PyObject* function =
-      decorate ? PyObject_CallFunctionObjArgs(decorate, self, first, nullptr) : nullptr;
-  Py_XDECREF(decorate);
-  Py_DECREF(self);
-  return function;
+  const Ref made(self);
+  return decorate ? PyObject_CallFunctionObjArgs(decorate.get(), self, first, nullptr) : nullptr;
 }
 
 PyObject* new_scope(PyTypeObject* type, PyObject* args, PyObject* names) {
@@ -280,8 +270,8 @@ int visit_scope(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(as_scope(self)->changes);
   for (const Record& each : records_of(self)) {
-    Py_VISIT(each.changes);
-    Py_VISIT(each.before);
+    Py_VISIT(each.changes.get());
+    Py_VISIT(each.before.get());
   }
   return 0;
 }
@@ -289,11 +279,7 @@ int visit_scope(PyObject* self, visitproc visit, void* arg) {
 int clear_scope(PyObject* self) {
   Py_CLEAR(as_scope(self)->changes);
   if (!as_scope(self)->records) return 0;
-  const auto records = std::exchange(*as_scope(self)->records, {});
-  for (const Record& each : records) {
-    Py_DECREF(each.changes);
-    Py_DECREF(each.before);
-  }
+  std::vector<Record>().swap(*as_scope(self)->records);
   return 0;
 }
 
@@ -329,7 +315,7 @@ PyObject* scope_exit(PyObject* self, PyObject* const*, Py_ssize_t) {
 // What the first change found, where the scope was entered last; None: nowhere.
 PyObject* scope_prev(PyObject* self, void*) {
   const auto& records = records_of(self);
-  PyObject* before = records.empty() ? nullptr : records.back().before;
+  PyObject* before = records.empty() ? nullptr : records.back().before.get();
   return Py_NewRef(before && PyTuple_GET_SIZE(before) ? PyTuple_GET_ITEM(before, 0) : Py_None);
 }
 
@@ -342,13 +328,9 @@ PyObject* init_subclass(PyObject* cls, PyObject*, PyObject*) {
       continue;
     }
     if (!PyFunction_Check(function)) continue;
-    PyObject* guarded = PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(guarded_type),
-                                                     function, name, nullptr);
-    if (!guarded || PyObject_SetAttr(cls, name, guarded) < 0) {
-      Py_XDECREF(guarded);
-      return nullptr;
-    }
-    Py_DECREF(guarded);
+    const Ref guarded(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(guarded_type),
+                                                   function, name, nullptr));
+    if (!guarded || PyObject_SetAttr(cls, name, guarded.get()) < 0) return nullptr;
   }
   Py_RETURN_NONE;
 }
@@ -407,31 +389,28 @@ PyObject* chosen_changes(PyObject* self, PyObject* args, PyObject* names) {
   if (names || PyTuple_GET_SIZE(args) != 1 || !PyBool_Check(PyTuple_GET_ITEM(args, 0)))
     return nullptr;
   PyObject* mode = PyTuple_GET_ITEM(args, 0);
-  PyObject* choices = PyObject_GetAttr(self, choices_name);
-  PyObject* found = choices && PyTuple_CheckExact(choices) && PyTuple_GET_SIZE(choices) == 2
-                        ? Py_NewRef(PyTuple_GET_ITEM(choices, mode == Py_True))
-                        : nullptr;
-  Py_XDECREF(choices);
-  if (found && PyObject_SetAttr(self, mode_name, mode) < 0) Py_CLEAR(found);
-  return found;
+  const Ref choices(PyObject_GetAttr(self, choices_name));
+  if (!choices || !PyTuple_CheckExact(choices.get()) || PyTuple_GET_SIZE(choices.get()) != 2)
+    return nullptr;
+  if (PyObject_SetAttr(self, mode_name, mode) < 0) return nullptr;
+  return Py_NewRef(PyTuple_GET_ITEM(choices.get(), mode == Py_True));
 }
 
 // `set_grad_enabled(False)` is a call that sets, and what it gives is a context that sets it back.
 // A Ctrl-C may arrive between the call and `with`; then the value is dropped while the exception is
 // on its way, and takes back what it has set.  What was dropped without one has set for good.
 int set_when_made(PyObject* self, PyObject* args, PyObject* names) {
-  PyObject* changes = chosen_changes(self, args, names);
+  Ref changes(chosen_changes(self, args, names));
   if (!changes && !PyErr_Occurred()) {
-    PyObject* method = PyObject_GetAttr(self, changes_name);
-    changes = method ? PyObject_Call(method, args, names) : nullptr;
-    Py_XDECREF(method);
+    const Ref method(PyObject_GetAttr(self, changes_name));
+    if (method) changes = Ref(PyObject_Call(method.get(), args, names));
   }
-  if (!changes || !PyTuple_CheckExact(changes)) {
-    if (changes) PyErr_SetString(PyExc_TypeError, "`changes` makes a tuple");
-    Py_XDECREF(changes);
+  if (!changes) return -1;
+  if (!PyTuple_CheckExact(changes.get())) {
+    PyErr_SetString(PyExc_TypeError, "`changes` makes a tuple");
     return -1;
   }
-  if (!enter_by(self, changes)) return -1;
+  if (!enter_by(self, std::move(changes))) return -1;
   as_scope(self)->fresh = true;
   return 0;
 }
@@ -445,9 +424,8 @@ Record* made_record(PyObject* self) {
 
 PyObject* made_enter(PyObject* self, PyObject*) {
   const Record* record = made_record(self);
-  PyObject* before = record ? applied_all(record->changes, as_scope(self)->fresh) : nullptr;
+  const Ref before(record ? applied_all(record->changes.get(), as_scope(self)->fresh) : nullptr);
   if (!before) return nullptr;
-  Py_DECREF(before);
   as_scope(self)->fresh = false;
   Py_RETURN_NONE;
 }
@@ -456,20 +434,16 @@ PyObject* made_exit(PyObject* self, PyObject* const*, Py_ssize_t) {
   const Record* record = made_record(self);
   if (!record) return nullptr;
   as_scope(self)->fresh = false;
-  take_back(record->changes, record->before, PyTuple_GET_SIZE(record->changes));
+  take_back(record->changes.get(), record->before.get(), PyTuple_GET_SIZE(record->changes.get()));
   if (PyErr_Occurred()) return nullptr;
   Py_RETURN_NONE;
 }
 
 // As a decorator it sets nothing here.
 PyObject* made_call(PyObject* self, PyObject* args, PyObject* names) {
-  PyObject* done = made_exit(self, nullptr, 0);
-  if (!done) return nullptr;
-  Py_DECREF(done);
-  PyObject* decorate = PyObject_GetAttr(self, decorate_name);
-  PyObject* result = decorate ? PyObject_Call(decorate, args, names) : nullptr;
-  Py_XDECREF(decorate);
-  return result;
+  const Ref done(made_exit(self, nullptr, 0));
+  const Ref decorate(done ? PyObject_GetAttr(self, decorate_name) : nullptr);
+  return decorate ? PyObject_Call(decorate.get(), args, names) : nullptr;
 }
 
 PyObject* made_fresh(PyObject* self, void*) { return PyBool_FromLong(as_scope(self)->fresh); }
@@ -522,16 +496,13 @@ PyObject* call_guarded(PyObject* self, PyObject* const* args, size_t flags, PyOb
 PyObject* new_guarded(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *function, *name;
   if (!PyArg_ParseTuple(args, "OU", &function, &name)) return nullptr;
-  PyObject* fields = PyObject_GetAttrString(function, "__dict__");
+  Ref fields(PyObject_GetAttrString(function, "__dict__"));
   PyObject* self = fields ? type->tp_alloc(type, 0) : nullptr;
-  if (!self) {
-    Py_XDECREF(fields);
-    return nullptr;
-  }
+  if (!self) return nullptr;
   Guarded* guarded = as_guarded(self);
   guarded->function = Py_NewRef(function);
   guarded->name = PyUnicode_Compare(name, exit_name) == 0 ? exit_name : enter_name;
-  guarded->fields = fields;
+  guarded->fields = fields.release();
   guarded->call = call_guarded;
   return self;
 }

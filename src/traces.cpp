@@ -7,6 +7,7 @@
 
 #include "driver/blocking.h"
 #include "driver/fork.h"
+#include "ref.h"
 
 namespace tritorch {
 namespace {
@@ -65,16 +66,13 @@ memory::TraceId capture_trace() {
   if (!PyGILState_Check()) return 0;
   thread_local RawTrace trace;
   trace.clear();
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  Ref frame(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
   while (frame && trace.size() < kMaxFrames) {
-    PyCodeObject* code = PyFrame_GetCode(frame);
-    trace.push_back({code, PyFrame_GetLasti(frame)});
-    Py_DECREF(code);  // the frame has it
-    PyFrameObject* caller = PyFrame_GetBack(frame);
-    Py_DECREF(frame);
-    frame = caller;
+    auto* here = frame.as<PyFrameObject>();
+    const Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(here)));  // the frame has it
+    trace.push_back({code.as<PyCodeObject>(), PyFrame_GetLasti(here)});
+    frame = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(here)));
   }
-  Py_XDECREF(frame);
   std::lock_guard lock(table_mutex);  // never held while waiting for the interpreter
   if (const auto known = by_instructions.find(trace); known != by_instructions.end())
     return known->second;

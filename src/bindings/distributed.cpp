@@ -15,6 +15,7 @@
 #include "distributed/stores.h"
 #include "driver/blocking.h"
 #include "interpreter.h"
+#include "ref.h"
 
 namespace tritorch {
 namespace {
@@ -276,10 +277,8 @@ void bind_tasks(nb::module_& m) {
             self.then([held] {
               outlasting([held] {
                 Acquired interpreter;
-                PyObject* result = PyObject_CallNoArgs(held);
+                const Ref called(held), result(PyObject_CallNoArgs(held));
                 if (!result) PyErr_WriteUnraisable(held);
-                Py_XDECREF(result);
-                Py_DECREF(held);
               });
             });
           },

@@ -3,6 +3,7 @@
 
 #include "bindings/convert.h"
 #include "launch/pack.h"
+#include "ref.h"
 #include "simulator/python.h"
 
 namespace tritorch {
@@ -35,10 +36,9 @@ void rethrow_as_python(std::exception_ptr pointer) {
   try {
     std::rethrow_exception(pointer);
   } catch (const CudaError& error) {
-    PyObject* passing = error.code == cu::simulator::kInterrupted ? take_interruption() : nullptr;
+    const Ref passing(error.code == cu::simulator::kInterrupted ? take_interruption() : nullptr);
     if (!passing) return set_cuda_error(error);
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(passing)), passing);
-    Py_DECREF(passing);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(passing.get())), passing.get());
   } catch (const OutOfMemoryError& error) {
     PyErr_SetString(out_of_memory_error, error.what());
   } catch (const CudaUnavailable& error) {

@@ -13,6 +13,7 @@
 #include "nn/modules.h"
 #include "products/products.h"
 #include "profiling/python.h"
+#include "ref.h"
 #include "scopes.h"
 #include "tensor/answers.h"
 #include "tensor/gate.h"
@@ -39,9 +40,8 @@ bool collect_garbage() {
   if (!garbage_collector) return false;
   outlasting([] {
     Acquired interpreter;
-    PyObject* result = PyObject_CallNoArgs(garbage_collector);
+    const Ref result(PyObject_CallNoArgs(garbage_collector));
     if (!result) PyErr_Clear();
-    Py_XDECREF(result);
   });
   return true;
 }
@@ -59,11 +59,8 @@ void share_python(std::ptrdiff_t count, nb::handle work) {
       outlasting([&] {
         const Acquired interpreter;
         for (; i >= 0 && !failed; i = parts.take()) {
-          PyObject* number = PyLong_FromSsize_t(i);
-          PyObject* done = number ? PyObject_CallOneArg(work.ptr(), number) : nullptr;
-          Py_XDECREF(number);
-          Py_XDECREF(done);
-          if (done) continue;
+          const Ref number(PyLong_FromSsize_t(i));
+          if (number && Ref(PyObject_CallOneArg(work.ptr(), number.get()))) continue;
           if (failed.exchange(true))
             PyErr_Clear();
           else
@@ -85,6 +82,7 @@ NB_MODULE(_C, m) {
   m.doc() = "tritorch's native half: driver, memory, arrays and launches.";
   nb::set_leak_warnings(false);  // arrays may outlive the interpreter in frames and module globals
   blocking_hooks = {leave_interpreter, enter_interpreter};
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { python_ends = true; }));
   memory::set_hooks({capture_trace, describe_trace, collect_garbage});
   m.def(
       "set_garbage_collector",

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "compilation/state.h"
+#include "ref.h"
 
 namespace tritorch {
 namespace {
@@ -22,27 +23,19 @@ struct Entry {
 };
 
 Region* fresh_region(Entry* e) {
-  Region* r = std::exchange(e->spare, nullptr);
-  if (r && Py_REFCNT(r) == 1) {
-    start_again(r);
-    return r;
+  Ref spare(reinterpret_cast<PyObject*>(std::exchange(e->spare, nullptr)));
+  if (spare && Py_REFCNT(spare.get()) == 1) {
+    start_again(spare.as<Region>());
+    return reinterpret_cast<Region*>(spare.release());
   }
-  Py_XDECREF(reinterpret_cast<PyObject*>(r));
   return reinterpret_cast<Region*>(PyObject_CallFunctionObjArgs(
       reinterpret_cast<PyObject*>(region_type), e->trace_tree, e->follower, nullptr));
 }
 
 // The end of a run whose function raised: deferred calls come first, and may raise themselves.
 void leave_with_error(Region* r) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  if (leave(r)) {
-    PyErr_Restore(type, value, traceback);
-    return;
-  }
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
+  TakenError error;
+  if (leave(r)) error.restore();
 }
 
 PyObject* entry_call(PyObject* self, PyObject* const* args, std::size_t n, PyObject* names) {
@@ -55,9 +48,8 @@ PyObject* entry_call(PyObject* self, PyObject* const* args, std::size_t n, PyObj
   if (enter(r)) {
     result = PyObject_Vectorcall(e->function, args, n, names);
     if (result && r->learns) {
-      PyObject* done = PyObject_CallOneArg(e->closing, reinterpret_cast<PyObject*>(r));
+      const Ref done(PyObject_CallOneArg(e->closing, reinterpret_cast<PyObject*>(r)));
       if (!done) Py_CLEAR(result);
-      Py_XDECREF(done);
     }
     if (!result)
       leave_with_error(r);

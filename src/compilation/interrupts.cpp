@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "ref.h"
+
 namespace tritorch {
 namespace {
 
@@ -27,10 +29,9 @@ PyMethodDef hold_method = {"hold_interrupt",
 
 bool find_functions() {
   if (set_handler) return true;
-  PyObject* module = PyImport_ImportModule("_signal");
-  set_handler = module ? PyObject_GetAttrString(module, "signal") : nullptr;
+  const Ref module(PyImport_ImportModule("_signal"));
+  set_handler = module ? PyObject_GetAttrString(module.get(), "signal") : nullptr;
   waiting_handler = PyCFunction_New(&hold_method, nullptr);
-  Py_XDECREF(module);
   return set_handler && waiting_handler;
 }
 
@@ -42,55 +43,46 @@ PyObject* exchanged(PyObject* handler) {
 
 void Uninterrupted::begin() {
   if (held_from) return;
-  PyObject* before = find_functions() ? exchanged(waiting_handler) : nullptr;
+  Ref before(find_functions() ? exchanged(waiting_handler) : nullptr);
   if (!before && PyErr_ExceptionMatches(PyExc_ValueError)) {
     PyErr_Clear();  // not the main thread
     return;
   }
   if (!before) {  // it calls handlers first
     PyErr_Fetch(&type_, &value_, &trace_);
-    before = set_handler ? exchanged(waiting_handler) : nullptr;
+    before = Ref(set_handler ? exchanged(waiting_handler) : nullptr);
     if (!before) {
       PyErr_Clear();
       return;
     }
   }
   arrived = false;
-  if (PyCallable_Check(before)) {
-    before_ = held_from = before;
+  if (PyCallable_Check(before.get())) {
+    before_ = held_from = before.release();
     return;
   }
-  PyObject* ours = exchanged(before);  // the process ends, or does not hear of it
+  const Ref ours(exchanged(before.get()));  // the process ends, or does not hear of it
   if (!ours) PyErr_Clear();
-  Py_DECREF(before);
-  Py_XDECREF(ours);
 }
 
 bool Uninterrupted::finish(bool good) {
   if (!before_ && !type_) return good;
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
+  TakenError error;
   if (before_) {
-    PyObject* ours = exchanged(before_);
-    if (ours && ours != waiting_handler) Py_XDECREF(exchanged(ours));  // it was set meanwhile
-    Py_XDECREF(ours);
+    const Ref ours(exchanged(before_));
+    if (ours && ours.get() != waiting_handler)
+      const Ref back(exchanged(ours.get()));  // it was set meanwhile
     held_from = nullptr;
     if (arrived && !PyErr_Occurred()) {
-      PyObject* number = PyLong_FromLong(SIGINT);
-      Py_XDECREF(number ? call_handler(before_, number, Py_None) : nullptr);
-      Py_XDECREF(number);
+      const Ref number(PyLong_FromLong(SIGINT));
+      const Ref done(number ? call_handler(before_, number.get(), Py_None) : nullptr);
     }
     Py_CLEAR(before_);
   }
   if (type_) PyErr_Restore(type_, value_, trace_);
   type_ = value_ = trace_ = nullptr;
-  if (PyErr_Occurred()) {  // an interrupt stands before what failed
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-    return false;
-  }
-  PyErr_Restore(type, value, trace);
+  if (PyErr_Occurred()) return false;  // an interrupt stands before what failed
+  error.restore();
   return good;
 }
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "ref.h"
+
 namespace tritorch {
 namespace {
 
@@ -261,14 +263,13 @@ namespace {
 PyObject* dynamic_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *code, *text;
   if (!PyArg_ParseTuple(args, "O!U", &PyTuple_Type, &code, &text)) return nullptr;
-  auto* dynamic = reinterpret_cast<DynamicNumber*>(type->tp_alloc(type, 0));
+  Ref made(type->tp_alloc(type, 0));
+  auto* dynamic = made.as<DynamicNumber>();
   if (!dynamic) return nullptr;
   dynamic->code = Py_NewRef(code);
   dynamic->text = Py_NewRef(text);
   dynamic->expr = new Expr;
-  if (dynamic->expr->read(code)) return reinterpret_cast<PyObject*>(dynamic);
-  Py_DECREF(dynamic);
-  return nullptr;
+  return dynamic->expr->read(code) ? made.release() : nullptr;
 }
 
 void dynamic_dealloc(PyObject* self) {
@@ -302,12 +303,11 @@ PyObject* dynamic_index(PyObject* self) {
 
 // of(numbers) -> the number
 PyObject* dynamic_of(PyObject* self, PyObject* sequence) {
-  PyObject* fast = PySequence_Fast(sequence, "expected a sequence of numbers");
+  const Ref fast(PySequence_Fast(sequence, "expected a sequence of numbers"));
   if (!fast) return nullptr;
-  std::vector<Number> numbers(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast)));
+  std::vector<Number> numbers(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast.get())));
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    read_number(PySequence_Fast_ITEMS(fast)[i], numbers[i]);
-  Py_DECREF(fast);
+    read_number(PySequence_Fast_ITEMS(fast.get())[i], numbers[i]);
   Number result;
   if (!reinterpret_cast<DynamicNumber*>(self)->expr->compute(numbers, result))
     return PyErr_Format(PyExc_ArithmeticError, "%U has no value",

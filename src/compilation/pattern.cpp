@@ -275,13 +275,11 @@ PyObject* build(const Pattern& p, const std::vector<Ref>& values,
     case Pattern::sequence:
       return build_sequence(p, [&](const Pattern& item) { return build(item, values, numbers); });
     case Pattern::slice: {
-      PyObject* parts[3] = {};
-      for (int i = 0; i < 3; ++i)
-        parts[i] = build(p.items()[static_cast<std::size_t>(i)], values, numbers);
-      PyObject* made =
-          parts[0] && parts[1] && parts[2] ? PySlice_New(parts[0], parts[1], parts[2]) : nullptr;
-      for (PyObject* part : parts) Py_XDECREF(part);
-      return made;
+      Ref parts[3];
+      for (std::size_t i = 0; i < 3; ++i) parts[i] = Ref(build(p.items()[i], values, numbers));
+      return parts[0] && parts[1] && parts[2]
+                 ? PySlice_New(parts[0].get(), parts[1].get(), parts[2].get())
+                 : nullptr;
     }
     case Pattern::dynamic:
     case Pattern::computed: {

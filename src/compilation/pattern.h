@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compilation/numbers.h"
+#include "ref.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -21,27 +22,6 @@ inline unsigned long long mark_of(unsigned long long serial, int slot) {
 }
 
 inline int slot_of(const Tensor* t) { return static_cast<int>(t->mark & ((1u << kSlotBits) - 1)); }
-
-// An owned reference.
-class Ref {
- public:
-  Ref() = default;
-  explicit Ref(PyObject* owned) : object_(owned) {}
-  static Ref to(PyObject* object) { return Ref(Py_XNewRef(object)); }
-  Ref(const Ref& other) : object_(Py_XNewRef(other.object_)) {}
-  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Ref& operator=(Ref other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Ref() { Py_XDECREF(object_); }
-  PyObject* get() const { return object_; }
-  PyObject* release() { return std::exchange(object_, nullptr); }
-  explicit operator bool() const { return object_ != nullptr; }
-
- private:
-  PyObject* object_ = nullptr;
-};
 
 // Sizes and strides (in elements) of a tensor, some of which are dynamic.
 struct DynamicLayout {

@@ -102,7 +102,8 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
                         &PyTuple_Type, &outputs, &PyTuple_Type, &written, &finish, &PyTuple_Type,
                         &numbers))
     return nullptr;
-  auto* self = reinterpret_cast<Program*>(type->tp_alloc(type, 0));
+  Ref made(type->tp_alloc(type, 0));
+  auto* self = made.as<Program>();
   if (!self) return nullptr;
   self->body = new Body;
   Body& body = *self->body;
@@ -129,9 +130,7 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
   for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(numbers); ++i)
     good = read_computed(PyTuple_GET_ITEM(numbers, i), body);
   if (finish != Py_None) body.finish = Ref::to(finish);
-  if (good) return reinterpret_cast<PyObject*>(self);
-  Py_DECREF(self);
-  return nullptr;
+  return good ? made.release() : nullptr;
 }
 
 void program_dealloc(PyObject* self) {

@@ -26,10 +26,9 @@ long ambient_now() {
     long number;
   } known;
   if (known.epoch != ambient_epoch) {
-    PyObject* number = PyObject_CallNoArgs(ambient_handler);
+    const Ref number(PyObject_CallNoArgs(ambient_handler));
     if (!number) return -1;
-    known = {ambient_epoch, PyLong_AsLong(number)};
-    Py_DECREF(number);
+    known = {ambient_epoch, PyLong_AsLong(number.get())};
   }
   return known.number;
 }
@@ -201,13 +200,12 @@ bool put_aside(Region* r, int slot) {
   Tensor* t = (*r->slots)[static_cast<std::size_t>(slot)];
   if (!t || !t->array) return true;  // it is deferred itself
   if (!is_alone(t) || is_exposed(t)) return false;
-  PyObject* spec = PyObject_CallOneArg(spec_handler, reinterpret_cast<PyObject*>(t));
+  const Ref spec(PyObject_CallOneArg(spec_handler, reinterpret_cast<PyObject*>(t)));
   if (!spec) {
     if (!is_interrupt()) PyErr_Clear();
     return false;
   }
-  PyObject* deferred = new_deferred(spec, r);
-  Py_DECREF(spec);
+  PyObject* deferred = new_deferred(spec.get(), r);
   if (!deferred) {
     PyErr_Clear();
     return false;
@@ -287,22 +285,16 @@ PyObject* hit(Region* r, Step* step, Met& met) {
 }
 
 PyObject* miss(Region* r, PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  PyObject* positional = PyTuple_New(n);
-  PyObject* keywords = PyDict_New();
-  bool good = positional && keywords;
-  for (Py_ssize_t i = 0; good && i < n; ++i) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
-  for (Py_ssize_t i = 0; good && names && i < PyTuple_GET_SIZE(names); ++i)
-    good = PyDict_SetItem(keywords, PyTuple_GET_ITEM(names, i), args[n + i]) == 0;
-  PyObject* result = nullptr;
-  if (good) {
-    ++r->busy;
-    result = PyObject_CallFunctionObjArgs(miss_handler, reinterpret_cast<PyObject*>(r), gate,
-                                          positional, keywords, nullptr);
-    --r->busy;
-    if (r->here->graph_break) unmark_all(r, args, n, names);
-  }
-  Py_XDECREF(positional);
-  Py_XDECREF(keywords);
+  const Ref positional(PyTuple_New(n)), keywords(PyDict_New());
+  if (!positional || !keywords) return nullptr;
+  for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, i), args[n + i]) < 0) return nullptr;
+  ++r->busy;
+  PyObject* result = PyObject_CallFunctionObjArgs(miss_handler, reinterpret_cast<PyObject*>(r),
+                                                  gate, positional.get(), keywords.get(), nullptr);
+  --r->busy;
+  if (r->here->graph_break) unmark_all(r, args, n, names);
   return result;
 }
 

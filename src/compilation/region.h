@@ -8,6 +8,7 @@
 
 #include <Python.h>
 
+#include "ref.h"
 #include "scopes.h"
 #include "tensor/fields.h"
 
@@ -44,10 +45,9 @@ template <class Set>
 PyObject* set_flushed(const Set& set) {
   if (flushed()) return set();
   if (!restoring) return nullptr;
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  Py_XDECREF(set());
-  PyErr_Restore(type, value, trace);
+  TakenError error;
+  const Ref done(set());
+  error.restore();
   return nullptr;
 }
 

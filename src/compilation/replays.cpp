@@ -27,15 +27,12 @@ Replay* Replays::find(const std::vector<Number>& numbers) {
 }
 
 PyObject* Replays::describe() const {
-  PyObject* list = PyList_New(0);
+  Ref list(PyList_New(0));
   for (const Known& known : known_) {
     Ref described(known.replay->describe());
-    if (!list || !described || PyList_Append(list, described.get()) < 0) {
-      Py_XDECREF(list);
-      return nullptr;
-    }
+    if (!list || !described || PyList_Append(list.get(), described.get()) < 0) return nullptr;
   }
-  return list;
+  return list.release();
 }
 
 // ---- what Python is asked to tell ---------------------------------------------------------------
@@ -60,7 +57,7 @@ PyObject* recorded_number(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO", &value, &keep)) return nullptr;
   Recording* recording = current_recording();
   if (!recording) return Py_NewRef(value);
-  recording->record.kept.emplace_back(Py_NewRef(keep));
+  recording->record.kept.push_back(Ref::to(keep));
   return recording->number(value, true);
 }
 

@@ -111,9 +111,8 @@ PyObject* step_writes(PyObject* self, void*) {
   PyObject* list = PyList_New(0);
   const std::vector<int>* writes = reinterpret_cast<Step*>(self)->writes;
   for (int slot : writes ? std::span(*writes) : std::span<const int>()) {
-    PyObject* number = PyLong_FromLong(slot);
-    if (!list || !number || PyList_Append(list, number) < 0) Py_CLEAR(list);
-    Py_XDECREF(number);
+    const Ref number(PyLong_FromLong(slot));
+    if (!list || !number || PyList_Append(list, number.get()) < 0) Py_CLEAR(list);
   }
   return list;
 }

@@ -17,6 +17,7 @@
 #include "host/functions.h"
 #include "host/gamma.h"
 #include "host/inverse.h"
+#include "ref.h"
 #include "widest.h"
 
 namespace tritorch::host {
@@ -293,9 +294,10 @@ void exponentials(double* x, Py_ssize_t n) {
 }
 
 bool add_elementary(PyObject* module) {
-  PyObject* core = PyImport_ImportModule("numpy._core._multiarray_umath");
-  PyObject* capsule = core ? PyObject_GetAttrString(core, "_UFUNC_API") : nullptr;
-  auto** table = capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule, nullptr)) : nullptr;
+  const Ref core(PyImport_ImportModule("numpy._core._multiarray_umath"));
+  const Ref capsule(core ? PyObject_GetAttrString(core.get(), "_UFUNC_API") : nullptr);
+  auto** table =
+      capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
   bool good = table;
   if (good) {
     const auto from_loops = reinterpret_cast<FromLoops>(table[kFromLoops]);
@@ -308,12 +310,10 @@ bool add_elementary(PyObject* module) {
                {"tanh", chosen<Tanh>(), true},        {"erf", chosen<Erf>(), false},
                {"sigmoid", chosen<Sigmoid>(), false}, {"normal", chosen<Normal>(), false}};
     for (const auto& each : all) {
-      PyObject* like = good && each.numpys ? PyObject_GetAttrString(core, each.name) : nullptr;
+      const Ref like(good && each.numpys ? PyObject_GetAttrString(core.get(), each.name) : nullptr);
       good = good && (like || !each.numpys);
-      PyObject* ufunc = good ? make(each.name, each.loop, like, from_loops) : nullptr;
-      good = ufunc && PyModule_AddObjectRef(module, each.name, ufunc) == 0;
-      Py_XDECREF(ufunc);
-      Py_XDECREF(like);
+      const Ref ufunc(good ? make(each.name, each.loop, like.get(), from_loops) : nullptr);
+      good = ufunc && PyModule_AddObjectRef(module, each.name, ufunc.get()) == 0;
     }
     const struct {
       const char* name;
@@ -321,21 +321,17 @@ bool add_elementary(PyObject* module) {
     } library[] = {
         {"erf64", by_library<std::erf>}, {"erfc64", by_library<std::erfc>}, {"lgamma64", lgamma64}};
     for (const auto& each : library) {
-      PyObject* ufunc = good ? of_doubles(each.name, each.loop, from_loops) : nullptr;
-      good = ufunc && PyModule_AddObjectRef(module, each.name, ufunc) == 0;
-      Py_XDECREF(ufunc);
+      const Ref ufunc(good ? of_doubles(each.name, each.loop, from_loops) : nullptr);
+      good = ufunc && PyModule_AddObjectRef(module, each.name, ufunc.get()) == 0;
     }
     if (good) {
       Made& made =
           *new Made{{erfinv32, erfinv64}, {nullptr, nullptr}, {kFloat, kFloat, kDouble, kDouble}};
-      PyObject* ufunc = from_loops(made.loops.data(), made.data.data(), made.types.data(), 2, 1, 1,
-                                   kNoIdentity, "erfinv", nullptr, 0);
-      good = ufunc && PyModule_AddObjectRef(module, "erfinv", ufunc) == 0;
-      Py_XDECREF(ufunc);
+      const Ref ufunc(from_loops(made.loops.data(), made.data.data(), made.types.data(), 2, 1, 1,
+                                 kNoIdentity, "erfinv", nullptr, 0));
+      good = ufunc && PyModule_AddObjectRef(module, "erfinv", ufunc.get()) == 0;
     }
   }
-  Py_XDECREF(capsule);
-  Py_XDECREF(core);
   return good;
 }
 

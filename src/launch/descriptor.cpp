@@ -6,6 +6,7 @@
 #include <string>
 
 #include "launch/pack.h"
+#include "ref.h"
 
 namespace tritorch {
 namespace {
@@ -61,16 +62,15 @@ PyObject* descriptor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     PyErr_SetString(PyExc_TypeError, "a descriptor describes an array on the GPU");
     return nullptr;
   }
-  auto* self = reinterpret_cast<Descriptor*>(type->tp_alloc(type, 0));
+  Ref self(type->tp_alloc(type, 0));
   if (!self) return nullptr;
-  self->base = Py_NewRef(base);
+  self.as<Descriptor>()->base = Py_NewRef(base);
   try {
-    describe(*self, *array, block);
+    describe(*self.as<Descriptor>(), *array, block);
   } catch (const PythonError&) {
-    Py_DECREF(self);
     return nullptr;
   }
-  return reinterpret_cast<PyObject*>(self);
+  return self.release();
 }
 
 void descriptor_dealloc(PyObject* self) {

@@ -16,6 +16,7 @@
 #include "launch/waiting.h"
 #include "profiling/device.h"
 #include "profiling/python.h"
+#include "ref.h"
 
 namespace tritorch {
 namespace {
@@ -52,10 +53,8 @@ struct Grid {
 }
 
 std::uint64_t grid_dim(PyObject* value) {
-  PyObject* index = PyNumber_Index(value);
-  if (!index) throw PythonError{};
-  long long dim = PyLong_AsLongLong(index);
-  Py_DECREF(index);
+  const Ref index = checked(PyNumber_Index(value));
+  long long dim = PyLong_AsLongLong(index.get());
   if (dim == -1 && PyErr_Occurred()) throw PythonError{};
   if (dim < 0) fail(PyExc_ValueError, "a grid dimension is negative: " + std::to_string(dim));
   return static_cast<std::uint64_t>(dim);
@@ -69,25 +68,18 @@ class Scratch {
           cu::CUstream stream, bool zeroed, int device) {
     if (each == 0) return;
     std::size_t bytes = each * grid.x * grid.y * grid.z * launcher->plan->num_ctas;
-    owner_ = outlasting([&] {
+    owner_ = checked(outlasting([&] {
       return PyObject_CallFunction(launcher->allocate_scratch, "nnKi",
                                    static_cast<Py_ssize_t>(bytes), static_cast<Py_ssize_t>(align),
                                    reinterpret_cast<unsigned long long>(stream), zeroed);
-    });
-    if (!owner_) throw PythonError{};
-    try {
-      pointer_ = pointer_of(owner_, device);
-    } catch (...) {
-      Py_DECREF(owner_);
-      throw;
-    }
+    }));
+    pointer_ = pointer_of(owner_.get(), device);
   }
-  ~Scratch() { Py_XDECREF(owner_); }
   Scratch(const Scratch&) = delete;
   cu::CUdeviceptr pointer() const { return pointer_; }
 
  private:
-  PyObject* owner_ = nullptr;
+  Ref owner_;
   cu::CUdeviceptr pointer_ = 0;
 };
 
@@ -168,9 +160,7 @@ PyObject* guarded(Body&& body) noexcept {
 
 void run_hook(PyObject* hook, PyObject* metadata) {
   if (hook == Py_None) return;
-  PyObject* result = outlasting([&] { return PyObject_CallOneArg(hook, metadata); });
-  if (!result) throw PythonError{};
-  Py_DECREF(result);
+  checked(outlasting([&] { return PyObject_CallOneArg(hook, metadata); }));
 }
 
 // launcher(grid_x, grid_y, grid_z, stream, function, kernel_metadata, launch_metadata, enter_hook,
@@ -255,12 +245,11 @@ PyObject* launcher_parameters(PyObject* self, void*) {
       append_sizes(plan, sizes);
     }
     for (int i = 0; i < 2; ++i) kinds.emplace_back("pointer"), sizes.push_back(8);
-    PyObject* out = PyTuple_New(static_cast<Py_ssize_t>(kinds.size()));
-    if (!out) throw PythonError{};
+    Ref out = checked(PyTuple_New(static_cast<Py_ssize_t>(kinds.size())));
     for (std::size_t i = 0; i < kinds.size(); ++i)
-      PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i),
-                       Py_BuildValue("(sI)", kinds[i].c_str(), sizes[i]));
-    return out;
+      PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i),
+                       checked(Py_BuildValue("(sI)", kinds[i].c_str(), sizes[i])).release());
+    return out.release();
   });
 }
 
@@ -354,9 +343,9 @@ void Key::add_value(PyObject* value, bool specialised) {
 
 struct Entry {
   std::vector<std::uint64_t> key;
-  Launcher* launcher;  // owned
-  cu::CUfunction function;
-  PyObject* keep;  // owned: the compiled kernel and the objects whose identity is in the key
+  Ref launcher;
+  cu::CUfunction function = nullptr;
+  Ref keep;  // the compiled kernel and the objects whose identity is in the key
 };
 
 // What of an argument is in the key: as in triton/sources.py.
@@ -366,15 +355,15 @@ struct KernelState {
   std::uint32_t profiled = 0;  // the number of its name in profiles; 0: not asked yet
   // (device, args tuple, kwargs dict, whether it may wait) -> (Launcher, function, keep), or None:
   // it is being compiled
-  PyObject* compile;
-  std::vector<PyObject*> names;     // interned, one a parameter
-  std::vector<PyObject*> defaults;  // null where there is none
+  Ref compile;
+  std::vector<Ref> names;     // interned, one a parameter
+  std::vector<Ref> defaults;  // null where there is none
   std::vector<Kind> kinds;
   std::unordered_multimap<std::uint64_t, Entry> entries;
   // Call sites' keyword tuples, resolved: a parameter's index, or -1 for an option.  A launch
   // shares its slots: while it asks Python to compile, other threads add call sites and forget
   // them.
-  std::vector<std::pair<PyObject*, std::shared_ptr<const std::vector<int>>>> call_sites;
+  std::vector<std::pair<Ref, std::shared_ptr<const std::vector<int>>>> call_sites;
 };
 
 struct Kernel {
@@ -394,13 +383,11 @@ class ProfiledKernel {
 
  private:
   static std::uint32_t ask(const KernelState& state) {
-    PyObject* source = PyObject_GetAttrString(state.compile, "__self__");
-    PyObject* name = source ? PyObject_GetAttrString(source, "name") : nullptr;
-    const bool known = name && PyUnicode_Check(name) && PyUnicode_GET_LENGTH(name);
+    const Ref source(PyObject_GetAttrString(state.compile.get(), "__self__"));
+    const Ref name(source ? PyObject_GetAttrString(source.get(), "name") : nullptr);
+    const bool known = name && PyUnicode_Check(name.get()) && PyUnicode_GET_LENGTH(name.get());
     const std::uint32_t number =
-        known ? profiling::number_of(name) : std::uint32_t{profiling::kUnknownKernel};
-    Py_XDECREF(name);
-    Py_XDECREF(source);
+        known ? profiling::number_of(name.get()) : std::uint32_t{profiling::kUnknownKernel};
     PyErr_Clear();
     return number;
   }
@@ -410,21 +397,18 @@ constexpr std::size_t kMaxParams = 128, kMaxEntries = 4096, kMaxCallSites = 64;
 
 std::shared_ptr<const std::vector<int>> resolve_keywords(KernelState& state, PyObject* names) {
   for (auto& [known, slots] : state.call_sites)
-    if (known == names) return slots;
-  if (state.call_sites.size() >= kMaxCallSites) {
-    for (auto& site : state.call_sites) Py_DECREF(site.first);
-    state.call_sites.clear();
-  }
+    if (known.get() == names) return slots;
+  if (state.call_sites.size() >= kMaxCallSites) state.call_sites.clear();
   std::vector<int> slots;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     int slot = -1;
     for (std::size_t p = 0; p < state.names.size(); ++p)
-      if (PyUnicode_Compare(state.names[p], PyTuple_GET_ITEM(names, i)) == 0)
+      if (PyUnicode_Compare(state.names[p].get(), PyTuple_GET_ITEM(names, i)) == 0)
         slot = static_cast<int>(p);
     slots.push_back(slot);
   }
   auto shared = std::make_shared<const std::vector<int>>(std::move(slots));
-  return state.call_sites.emplace_back(Py_NewRef(names), std::move(shared)).second;
+  return state.call_sites.emplace_back(Ref::to(names), std::move(shared)).second;
 }
 
 // A constant enters the key by value if it is a small number, or a tuple of them; else by identity
@@ -470,81 +454,44 @@ Grid parse_grid(PyObject* value) {
   return grid;
 }
 
-// Asks Python for the compiled kernel.  The entry owns what it holds.  Nothing: the launch waits
-// until it is compiled, if it may.
+// Asks Python for the compiled kernel.  Nothing: the launch waits until it is compiled, if it may.
 std::optional<Entry> compile(KernelState& state, int device, PyObject* const* values,
                              PyObject* const* args, Py_ssize_t positional, PyObject* names,
                              const std::vector<int>* slots, bool waits) {
   std::size_t count = state.names.size();
-  PyObject* options = PyDict_New();
-  PyObject* bound = PyTuple_New(static_cast<Py_ssize_t>(count));
-  PyObject* kept = PyList_New(0);
-  PyObject* result = nullptr;
-  if (options && bound && kept) {
-    bool good = true;
-    for (std::size_t i = 0; i < count; ++i) {
-      PyTuple_SET_ITEM(bound, static_cast<Py_ssize_t>(i), Py_NewRef(values[i]));
-      if (state.kinds[i] == Kind::constant) good = good && PyList_Append(kept, values[i]) == 0;
+  const Ref options = checked(PyDict_New());
+  const Ref bound = checked(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  const Ref kept = checked(PyList_New(0));
+  const auto keep = [&](PyObject* value) {
+    if (PyList_Append(kept.get(), value) < 0) throw PythonError{};
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    PyTuple_SET_ITEM(bound.get(), static_cast<Py_ssize_t>(i), Py_NewRef(values[i]));
+    if (state.kinds[i] == Kind::constant) keep(values[i]);
+  }
+  for (std::size_t i = 0; names && i < slots->size(); ++i)
+    if ((*slots)[i] < 0) {
+      PyObject* name = PyTuple_GET_ITEM(names, i);
+      PyObject* value = args[positional + static_cast<Py_ssize_t>(i)];
+      if (PyDict_SetItem(options.get(), name, value) < 0) throw PythonError{};
+      keep(name);
+      keep(value);
     }
-    for (std::size_t i = 0; names && i < slots->size(); ++i)
-      if ((*slots)[i] < 0) {
-        PyObject* value = args[positional + static_cast<Py_ssize_t>(i)];
-        good = good && PyDict_SetItem(options, PyTuple_GET_ITEM(names, i), value) == 0 &&
-               PyList_Append(kept, PyTuple_GET_ITEM(names, i)) == 0 &&
-               PyList_Append(kept, value) == 0;
-      }
-    if (good)
-      result = outlasting([&] {
-        return PyObject_CallFunction(state.compile, "iOOO", device, bound, options,
-                                     waits ? Py_True : Py_False);
-      });
-  }
-  Py_XDECREF(options);
-  Py_XDECREF(bound);
-  if (result == Py_None && waits) {
-    Py_DECREF(result);
-    Py_DECREF(kept);
-    return std::nullopt;
-  }
-  Entry entry{};
-  PyObject *launcher = nullptr, *keep = nullptr;
+  const Ref result = checked(outlasting([&] {
+    return PyObject_CallFunction(state.compile.get(), "iOOO", device, bound.get(), options.get(),
+                                 waits ? Py_True : Py_False);
+  }));
+  if (result.get() == Py_None && waits) return std::nullopt;
+  PyObject *launcher, *compiled;
   unsigned long long function = 0;
-  bool parsed =
-      result && PyArg_ParseTuple(result, "O!KO", launcher_type, &launcher, &function, &keep);
-  if (parsed) {
-    entry.launcher = reinterpret_cast<Launcher*>(Py_NewRef(launcher));
-    entry.function = reinterpret_cast<cu::CUfunction>(function);
-    entry.keep = Py_BuildValue("(OO)", keep, kept);
-  }
-  Py_XDECREF(kept);
-  Py_XDECREF(result);
-  if (!parsed) throw PythonError{};
+  if (!PyArg_ParseTuple(result.get(), "O!KO", launcher_type, &launcher, &function, &compiled))
+    throw PythonError{};
+  Entry entry;
+  entry.launcher = Ref::to(launcher);
+  entry.function = reinterpret_cast<cu::CUfunction>(function);
+  entry.keep = checked(PyTuple_Pack(2, compiled, kept.get()));
   return entry;
 }
-
-void release(Entry& entry) {
-  Py_XDECREF(reinterpret_cast<PyObject*>(entry.launcher));
-  Py_XDECREF(entry.keep);
-}
-
-// A launch's own references to what an entry owns.
-struct Held {
-  explicit Held(const Entry& entry)
-      : launcher(entry.launcher), function(entry.function), keep(entry.keep) {
-    Py_INCREF(launcher);
-    Py_INCREF(keep);
-  }
-  ~Held() {
-    Py_DECREF(launcher);
-    Py_DECREF(keep);
-  }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-
-  Launcher* launcher;
-  cu::CUfunction function;
-  PyObject* keep;
-};
 
 // kernel(grid, *params, **params_and_options)
 PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
@@ -557,7 +504,8 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
                                 " positional arguments, got " + std::to_string(positional));
     PyObject* values[kMaxParams];
     for (std::size_t i = 0; i < count; ++i)
-      values[i] = static_cast<Py_ssize_t>(i) < positional - 1 ? args[i + 1] : state.defaults[i];
+      values[i] =
+          static_cast<Py_ssize_t>(i) < positional - 1 ? args[i + 1] : state.defaults[i].get();
     std::shared_ptr<const std::vector<int>> slots;
     if (names) {
       slots = resolve_keywords(state, names);
@@ -565,7 +513,7 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
         if (int slot = (*slots)[i]; slot >= 0) {
           if (slot < positional - 1)
             fail(PyExc_TypeError, std::string("got multiple values for argument '") +
-                                      PyUnicode_AsUTF8(state.names[slot]) + "'");
+                                      PyUnicode_AsUTF8(state.names[slot].get()) + "'");
           values[slot] = args[positional + static_cast<Py_ssize_t>(i)];
         }
     }
@@ -574,7 +522,7 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
     for (std::size_t i = 0; i < count; ++i) {
       if (!values[i])
         fail(PyExc_TypeError,
-             std::string("missing argument '") + PyUnicode_AsUTF8(state.names[i]) + "'");
+             std::string("missing argument '") + PyUnicode_AsUTF8(state.names[i].get()) + "'");
       if (state.kinds[i] == Kind::constant) {
         add_constant(key, values[i]);
       } else {
@@ -612,9 +560,11 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
       auto [first, last] = state.entries.equal_range(hash);
       for (; first != last; ++first)
         if (key == first->second.key) {
-          const Held held(first->second);  // what Python runs below may clear the table
+          // What Python runs below may clear the table.
+          const Ref launcher = first->second.launcher, keep = first->second.keep;
+          const cu::CUfunction function = first->second.function;
           if (waits_behind_others()) return put_behind();
-          launch(held.launcher, held.function, grid, stream, device, values, held.keep);
+          launch(launcher.as<Launcher>(), function, grid, stream, device, values, keep.get());
           Py_RETURN_NONE;
         }
     }
@@ -624,19 +574,12 @@ PyObject* kernel_call(PyObject* self, PyObject* const* args, std::size_t flags, 
     Entry& entry = *found;
     entry.key = key.words();
     const bool behind = waits_behind_others();
-    try {
-      if (!behind) launch(entry.launcher, entry.function, grid, stream, device, values, entry.keep);
-    } catch (...) {
-      release(entry);
-      throw;
-    }
-    if (!key.cacheable()) {
-      release(entry);
-    } else {
-      if (state.entries.size() >= kMaxEntries) {
-        for (auto& known : state.entries) release(known.second);
-        state.entries.clear();
-      }
+    if (!behind)
+      launch(entry.launcher.as<Launcher>(), entry.function, grid, stream, device, values,
+             entry.keep.get());
+    if (key.cacheable()) {
+      // What Python runs as they go finds an empty table.
+      if (state.entries.size() >= kMaxEntries) decltype(state.entries)().swap(state.entries);
       state.entries.emplace(hash, std::move(entry));
     }
     if (behind) return put_behind();
@@ -653,13 +596,19 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
       throw PythonError{};
     if (PyTuple_GET_SIZE(names) > static_cast<Py_ssize_t>(kMaxParams))
       fail(PyExc_ValueError, "a kernel has at most 128 parameters");
+    if (PyTuple_GET_SIZE(defaults) != PyTuple_GET_SIZE(names) ||
+        PyTuple_GET_SIZE(kinds) != PyTuple_GET_SIZE(names))
+      fail(PyExc_ValueError, "a kernel has as many defaults and kinds as parameters");
     auto state = std::make_unique<KernelState>();
-    state->compile = Py_NewRef(compile);
+    state->compile = Ref::to(compile);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
       PyObject* entry = PyTuple_GET_ITEM(defaults, i);
-      state->names.push_back(Py_NewRef(PyTuple_GET_ITEM(names, i)));
-      state->defaults.push_back(entry == Py_None ? nullptr : Py_NewRef(PyTuple_GetItem(entry, 1)));
-      long kind = PyLong_AsLong(PyTuple_GetItem(kinds, i));
+      PyObject* value = nullptr;
+      if (entry != Py_None && !(value = PyTuple_GetItem(entry, 1))) throw PythonError{};
+      state->names.push_back(Ref::to(PyTuple_GET_ITEM(names, i)));
+      state->defaults.push_back(Ref::to(value));
+      long kind = PyLong_AsLong(PyTuple_GET_ITEM(kinds, i));
+      if (kind == -1 && PyErr_Occurred()) throw PythonError{};
       if (kind < 0 || kind > 2) fail(PyExc_ValueError, "a parameter's kind is 0, 1 or 2");
       state->kinds.push_back(static_cast<Kind>(kind));
     }
@@ -676,17 +625,16 @@ int kernel_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   const KernelState* state = reinterpret_cast<Kernel*>(self)->state;
   if (!state) return 0;  // it is being made
-  Py_VISIT(state->compile);
-  for (PyObject* value : state->defaults) Py_VISIT(value);
-  for (const auto& entry : state->entries) Py_VISIT(entry.second.keep);
+  Py_VISIT(state->compile.get());
+  for (const Ref& value : state->defaults) Py_VISIT(value.get());
+  for (const auto& entry : state->entries) Py_VISIT(entry.second.keep.get());
   return 0;
 }
 
 int kernel_clear(PyObject* self) {
   KernelState* state = reinterpret_cast<Kernel*>(self)->state;
-  Py_SETREF(state->compile, Py_NewRef(Py_None));
-  auto entries = std::exchange(state->entries, {});
-  for (auto& entry : entries) release(entry.second);
+  state->compile = Ref::to(Py_None);
+  decltype(state->entries)().swap(state->entries);
   return 0;
 }
 
@@ -694,11 +642,6 @@ void kernel_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   KernelState* state = reinterpret_cast<Kernel*>(self)->state;
   PyTypeObject* type = Py_TYPE(self);
-  for (auto& entry : state->entries) release(entry.second);
-  for (auto& site : state->call_sites) Py_DECREF(site.first);
-  for (PyObject* name : state->names) Py_DECREF(name);
-  for (PyObject* value : state->defaults) Py_XDECREF(value);
-  Py_DECREF(state->compile);
   delete state;
   type->tp_free(self);
   Py_DECREF(type);

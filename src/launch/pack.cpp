@@ -6,23 +6,10 @@
 
 #include "driver/context.h"
 #include "launch/descriptor.h"
+#include "ref.h"
 
 namespace tritorch {
 namespace {
-
-// An owned reference.
-class Ref {
- public:
-  explicit Ref(PyObject* object) : object_(object) {
-    if (!object_) throw PythonError{};
-  }
-  Ref(const Ref&) = delete;
-  ~Ref() { Py_DECREF(object_); }
-  operator PyObject*() const { return object_; }
-
- private:
-  PyObject* object_;
-};
 
 [[noreturn]] void fail(PyObject* type, const std::string& message) {
   PyErr_SetString(type, message.c_str());
@@ -43,14 +30,13 @@ std::int64_t attribute_int(PyObject* mapping, const char* key) {
 // A tuple or list of integers, reversed into `out`; returns how many.
 template <class T, std::size_t N>
 int reversed_ints(PyObject* sequence, std::array<T, N>& out) {
-  Ref fast(PySequence_Fast(sequence, "a sequence of integers is needed"));
-  Py_ssize_t count = PySequence_Fast_GET_SIZE(static_cast<PyObject*>(fast));
+  const Ref fast = checked(PySequence_Fast(sequence, "a sequence of integers is needed"));
+  Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.get());
   if (count > static_cast<Py_ssize_t>(N))
     fail(PyExc_ValueError,
          "a tensor descriptor has at most 5 dimensions, got " + std::to_string(count));
   for (Py_ssize_t i = 0; i < count; ++i)
-    out[count - 1 - i] =
-        static_cast<T>(as_int64(PySequence_Fast_GET_ITEM(static_cast<PyObject*>(fast), i)));
+    out[count - 1 - i] = static_cast<T>(as_int64(PySequence_Fast_GET_ITEM(fast.get(), i)));
   return static_cast<int>(count);
 }
 
@@ -123,8 +109,8 @@ T integer(PyObject* value, const char* type) {
       return result;
     }
   }
-  Ref index(PyNumber_Index(value));
-  std::int64_t result = as_int64(index);
+  const Ref index = checked(PyNumber_Index(value));
+  std::int64_t result = as_int64(index.get());
   if (static_cast<std::int64_t>(static_cast<T>(result)) != result)
     fail(PyExc_OverflowError,
          std::to_string(result) + " does not fit a kernel argument of type " + type);
@@ -151,14 +137,13 @@ cu::CUdeviceptr pointer_of(PyObject* value, int device) {
   if (value == Py_None) return 0;
   if (PyLong_Check(value)) return PyLong_AsUnsignedLongLongMask(value);
   static PyObject* const data_ptr = PyUnicode_InternFromString("data_ptr");
-  PyObject* address = PyObject_CallMethodNoArgs(value, data_ptr);
+  const Ref address(PyObject_CallMethodNoArgs(value, data_ptr));
   if (!address)
     fail(PyExc_TypeError, std::string("a pointer argument must be a tritorch array, an object with "
                                       "data_ptr(), an integer or None, not ") +
                               Py_TYPE(value)->tp_name);
-  Ref owned(address);
-  if (!PyLong_Check(address)) fail(PyExc_TypeError, "data_ptr() must return an integer");
-  cu::CUdeviceptr pointer = PyLong_AsUnsignedLongLongMask(address);
+  if (!PyLong_Check(address.get())) fail(PyExc_TypeError, "data_ptr() must return an integer");
+  cu::CUdeviceptr pointer = PyLong_AsUnsignedLongLongMask(address.get());
   // Another library's tensor may live on the CPU, where a kernel would fault.
   cu::CUdeviceptr visible = pointer;
   if (pointer && driver().cuPointerGetAttribute(&visible, cu::CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
@@ -201,17 +186,17 @@ ArgPlan parse_signature(PyObject* entry, PyObject* meta_list, Py_ssize_t& next_m
   if (std::size_t at = name.find(",input_rank="); at != std::string_view::npos)
     plan.rank = std::stoi(std::string(name.substr(at + 12)));
   if (meta_list && PySequence_Check(meta_list) && PySequence_Size(meta_list) > 0) {
-    Ref meta(PySequence_GetItem(meta_list, next_meta++));
-    if (static_cast<PyObject*>(meta) != Py_None) {
+    const Ref meta = checked(PySequence_GetItem(meta_list, next_meta++));
+    if (meta.get() != Py_None) {
       plan.uses_map = true;
-      plan.traits.swizzle = static_cast<int>(attribute_int(meta, "swizzle"));
-      plan.traits.element_bytes = static_cast<int>(attribute_int(meta, "elem_size"));
+      plan.traits.swizzle = static_cast<int>(attribute_int(meta.get(), "swizzle"));
+      plan.traits.element_bytes = static_cast<int>(attribute_int(meta.get(), "elem_size"));
       plan.traits.element_type =
-          driver_element_type(static_cast<int>(attribute_int(meta, "elem_type")));
-      plan.traits.im2col = attribute_int(meta, "is_im2col") != 0;
-      plan.pads_fp4 = attribute_int(meta, "fp4_padded") != 0;
+          driver_element_type(static_cast<int>(attribute_int(meta.get(), "elem_type")));
+      plan.traits.im2col = attribute_int(meta.get(), "is_im2col") != 0;
+      plan.pads_fp4 = attribute_int(meta.get(), "fp4_padded") != 0;
       plan.pads_fp4_shape = pads_fp4_shape;
-      reversed_ints(PyDict_GetItemString(meta, "block_size"), plan.traits.box);
+      reversed_ints(PyDict_GetItemString(meta.get(), "block_size"), plan.traits.box);
     }
   }
   return plan;
@@ -323,12 +308,11 @@ void PackedArgs::add_value(const ArgPlan& plan, PyObject* value, int device) {
     case ArgKind::tensor_descriptor:
       return add_descriptor(plan, value, device);
     case ArgKind::tuple: {
-      Ref items(PySequence_Fast(value, "a tuple is needed"));
-      if (PySequence_Fast_GET_SIZE(static_cast<PyObject*>(items)) !=
-          static_cast<Py_ssize_t>(plan.items.size()))
+      const Ref items = checked(PySequence_Fast(value, "a tuple is needed"));
+      if (PySequence_Fast_GET_SIZE(items.get()) != static_cast<Py_ssize_t>(plan.items.size()))
         fail(PyExc_ValueError, "a tuple argument changed its length");
       for (std::size_t i = 0; i < plan.items.size(); ++i)
-        add(plan.items[i], PySequence_Fast_GET_ITEM(static_cast<PyObject*>(items), i), device);
+        add(plan.items[i], PySequence_Fast_GET_ITEM(items.get(), i), device);
       return;
     }
   }
@@ -348,20 +332,20 @@ void PackedArgs::add_descriptor(const ArgPlan& plan, PyObject* value, int device
     pointer = pointer_of(ours->base, device);
     leads = ours->base;
   } else {
-    Ref base(PyObject_GetAttrString(value, "base"));
-    Ref shape_object(PyObject_GetAttrString(value, "shape"));
-    Ref strides_object(PyObject_GetAttrString(value, "strides"));
-    Ref padding(PyObject_GetAttrString(value, "padding"));
-    pads_nan = PyUnicode_Check(static_cast<PyObject*>(padding)) &&
-               PyUnicode_CompareWithASCIIString(padding, "nan") == 0;
+    const Ref base = checked(PyObject_GetAttrString(value, "base"));
+    const Ref shape_object = checked(PyObject_GetAttrString(value, "shape"));
+    const Ref strides_object = checked(PyObject_GetAttrString(value, "strides"));
+    const Ref padding = checked(PyObject_GetAttrString(value, "padding"));
+    pads_nan = PyUnicode_Check(padding.get()) &&
+               PyUnicode_CompareWithASCIIString(padding.get(), "nan") == 0;
     if (plan.has_rounding_flag) {
-      Ref flag(PyObject_GetAttrString(value, "round_f32_to_tf32"));
-      rounds = PyObject_IsTrue(flag) == 1;
+      const Ref flag = checked(PyObject_GetAttrString(value, "round_f32_to_tf32"));
+      rounds = PyObject_IsTrue(flag.get()) == 1;
     }
-    rank = reversed_ints(static_cast<PyObject*>(shape_object), shape);
-    if (rank != reversed_ints(static_cast<PyObject*>(strides_object), strides)) rank = -1;
-    pointer = pointer_of(base, device);
-    leads = base;  // which the descriptor holds
+    rank = reversed_ints(shape_object.get(), shape);
+    if (rank != reversed_ints(strides_object.get(), strides)) rank = -1;
+    pointer = pointer_of(base.get(), device);
+    leads = base.get();  // which the descriptor holds
   }
   if (rank != plan.rank)
     fail(PyExc_ValueError, "a tensor descriptor of rank " + std::to_string(plan.rank) +
@@ -381,13 +365,12 @@ void PackedArgs::add_descriptor(const ArgPlan& plan, PyObject* value, int device
     request.strides[rank - 1] = request.shape[rank - 1] *
                                 (rank == 1 ? plan.traits.element_bytes : request.strides[rank - 2]);
     if (plan.traits.im2col && !ours) {
-      Ref lower(PyObject_GetAttrString(value, "pixel_box_lower_corner"));
-      Ref upper(PyObject_GetAttrString(value, "pixel_box_upper_corner"));
-      reversed_ints(static_cast<PyObject*>(lower), request.lower);
-      reversed_ints(static_cast<PyObject*>(upper), request.upper);
-      Ref steps(PyObject_GetAttrString(value, "element_strides"));
-      if (static_cast<PyObject*>(steps) != Py_None)
-        reversed_ints(static_cast<PyObject*>(steps), request.element_strides);
+      const Ref lower = checked(PyObject_GetAttrString(value, "pixel_box_lower_corner"));
+      const Ref upper = checked(PyObject_GetAttrString(value, "pixel_box_upper_corner"));
+      reversed_ints(lower.get(), request.lower);
+      reversed_ints(upper.get(), request.upper);
+      const Ref steps = checked(PyObject_GetAttrString(value, "element_strides"));
+      if (steps.get() != Py_None) reversed_ints(steps.get(), request.element_strides);
     }
     put(tensor_map(request));
     if (marks_) marks_->push_back({Mark::map, count_ - 1, leads, request});

@@ -10,11 +10,18 @@
 
 #include "array/array.h"
 #include "launch/tensormap.h"
+#include "ref.h"
 
 namespace tritorch {
 
 // Thrown when a Python error is set.
 struct PythonError {};
+
+// A new reference; null is an error, which passes.
+inline Ref checked(PyObject* owned) {
+  if (!owned) throw PythonError{};
+  return Ref(owned);
+}
 
 // Implemented beside the bindings.
 const Array* as_array(PyObject* object) noexcept;  // null for anything else

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "driver/context.h"
+#include "ref.h"
 
 namespace tritorch {
 namespace {
@@ -147,7 +148,7 @@ void Recording::allocated(cu::CUdeviceptr address, std::size_t bytes, const void
 PyObject* Recording::number(PyObject* value, bool free) {
   PyObject* made = PyObject_CallOneArg(number_class(), value);
   if (!made) return nullptr;
-  kept_numbers_.emplace_back(Py_NewRef(made));
+  kept_numbers_.push_back(Ref::to(made));
   numbers_[made] = free ? kFree : n_numbers_++;
   return made;
 }
@@ -183,7 +184,7 @@ void Recording::kernel(const cu::CUlaunchConfig& config, cu::CUfunction function
     node.offsets.push_back(static_cast<std::uint32_t>(packed.offset(i)));
     std::memcpy(node.bytes() + packed.offset(i), packed.parameter(i), sizes[i]);
   }
-  record.kept.emplace_back(Py_NewRef(owner));
+  record.kept.push_back(Ref::to(owner));
   for (const Mark& mark : marks) {
     const std::size_t place = packed.offset(mark.parameter), size = sizes[mark.parameter];
     cu::CUdeviceptr value = 0;
@@ -201,7 +202,7 @@ void Recording::kernel(const cu::CUlaunchConfig& config, cu::CUfunction function
     } else if (!array && mark.kind == Mark::address) {
       const Origin origin = value ? find(value) : Origin{};
       use(origin, number, place);
-      if (origin.kind == Origin::elsewhere) record.kept.emplace_back(Py_NewRef(mark.value));
+      if (origin.kind == Origin::elsewhere) record.kept.push_back(Ref::to(mark.value));
     } else if (!array) {
       unfit("a kernel gets a tensor map of what is no array");
     } else {

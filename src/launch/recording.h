@@ -23,14 +23,9 @@
 #include "driver/recorder.h"
 #include "launch/pack.h"
 #include "memory/nodes.h"
+#include "ref.h"
 
 namespace tritorch {
-
-// A reference that is given up when the interpreter is held.
-struct Decref {
-  void operator()(PyObject* object) const { Py_DECREF(object); }
-};
-using Kept = std::unique_ptr<PyObject, Decref>;
 
 // A place in a node's bytes at which something stands that may be another the next time.
 struct Use {
@@ -64,7 +59,7 @@ struct Record {
   std::vector<Allocation> allocations;
   std::vector<TensorMapRequest> maps;
   std::vector<StorageRef> elsewhere;  // memory that nodes use all the time
-  std::vector<Kept> kept;             // the kernels' owners
+  std::vector<Ref> kept;              // the kernels' owners
 };
 
 // What two runs of one program differ in, beside what is known to move; "" if they agree.
@@ -126,7 +121,7 @@ class Recording final : public Recorder {
   std::unordered_set<const void*> seen_elsewhere_;
   std::uint32_t n_numbers_ = 0;
   std::unordered_map<PyObject*, std::uint32_t> numbers_;  // UINT32_MAX: a free one
-  std::vector<Kept> kept_numbers_;
+  std::vector<Ref> kept_numbers_;
 };
 
 // The recording of this thread, or null.

@@ -11,6 +11,7 @@
 #include "driver/fork.h"
 #include "interpreter.h"
 #include "launch/pack.h"
+#include "ref.h"
 
 namespace tritorch {
 namespace {
@@ -21,18 +22,12 @@ constexpr std::size_t kMost = 128;
 
 struct Waiting {
   std::function<void()> call;  // a copy or a fill; or else a launch:
-  PyObject* kernel;
-  std::vector<PyObject*> args;
+  Ref kernel;
+  std::vector<Ref> args;
   std::size_t positional;
-  PyObject* names;  // null: no keywords
+  Ref names;  // null: no keywords
   int device;
   cu::CUstream stream;
-
-  void release() noexcept {
-    for (PyObject* each : args) Py_DECREF(each);
-    Py_XDECREF(names);
-    Py_XDECREF(kernel);
-  }
 };
 
 std::deque<Waiting>& queue() {
@@ -60,15 +55,15 @@ bool ends() {
 // What is current on this thread stays as it is for whoever asked for something else.
 class Undisturbed {
  public:
-  Undisturbed() { PyErr_Fetch(&type_, &value_, &traceback_); }
+  Undisturbed() = default;
   ~Undisturbed() {
-    if (!failed) PyErr_Restore(type_, value_, traceback_);
+    if (!failed) error_.restore();
   }
   Undisturbed(const Undisturbed&) = delete;
   bool failed = false;  // its own error goes on in their place
 
  private:
-  PyObject *type_, *value_, *traceback_;
+  TakenError error_;
   Unrecorded unrecorded_;
   Bound bound_;
 };
@@ -77,12 +72,13 @@ void make(const Waiting& each) {
   if (each.call) return each.call();
   const cu::CUstream before = current_stream(each.device);
   set_current_stream(each.device, each.stream);
-  PyObject* result = outlasting([&] {
-    return PyObject_Vectorcall(each.kernel, each.args.data(), each.positional, each.names);
-  });
+  std::vector<PyObject*> args;
+  for (const Ref& arg : each.args) args.push_back(arg.get());
+  const Ref result(outlasting([&] {
+    return PyObject_Vectorcall(each.kernel.get(), args.data(), each.positional, each.names.get());
+  }));
   set_current_stream(each.device, before);
   if (!result) throw PythonError{};
-  Py_DECREF(result);
 }
 
 // Starts the first of them, until no more than so many are left.
@@ -95,15 +91,9 @@ void start_until(std::size_t left) {
     starts_here = true;
     try {
       while (queue().size() > left) {
-        Waiting each = std::move(queue().front());
+        const Waiting each = std::move(queue().front());
         queue().pop_front();
-        try {
-          make(each);
-        } catch (...) {
-          each.release();
-          throw;
-        }
-        each.release();
+        make(each);
       }
     } catch (...) {
       starts_here = false;
@@ -128,7 +118,7 @@ bool put_call(std::function<void()> call) {
   return outlasting([&] {
     Acquired interpreter;
     if (!launches_wait()) return false;
-    put({std::move(call), nullptr, {}, 0, nullptr, 0, nullptr});
+    put({std::move(call), {}, {}, 0, {}, 0, nullptr});
     return true;
   });
 }
@@ -150,9 +140,9 @@ bool may_wait(cu::CUstream stream) {
 
 void wait_to_launch(PyObject* kernel, PyObject* const* args, std::size_t positional,
                     PyObject* names, int device, cu::CUstream stream) {
-  Waiting each{{}, Py_NewRef(kernel), {}, positional, Py_XNewRef(names), device, stream};
+  Waiting each{{}, Ref::to(kernel), {}, positional, Ref::to(names), device, stream};
   const std::size_t keywords = names ? static_cast<std::size_t>(PyTuple_GET_SIZE(names)) : 0;
-  for (std::size_t i = 0; i < positional + keywords; ++i) each.args.push_back(Py_NewRef(args[i]));
+  for (std::size_t i = 0; i < positional + keywords; ++i) each.args.push_back(Ref::to(args[i]));
   put(std::move(each));
   if (queue().size() > kMost) start_until(kMost);
 }
@@ -164,12 +154,11 @@ void launch_at_once() {
 }
 
 void forget_what_waits() noexcept {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
+  TakenError error;
   std::deque<Waiting> forgotten = std::exchange(queue(), {});
   starts_what_waits = nullptr;
-  for (Waiting& each : forgotten) each.release();
-  PyErr_Restore(type, value, traceback);
+  forgotten.clear();
+  error.restore();
 }
 
 }  // namespace tritorch

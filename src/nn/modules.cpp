@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "profiling/python.h"
+#include "ref.h"
 #include "tensor/tensor.h"
 
 namespace tritorch {
@@ -51,11 +52,9 @@ PyObject* find_registered(PyObject* fields, PyObject* name) {
       if (PyObject* found = PyDict_GetItemWithError(table, name)) return Py_NewRef(found);
       if (PyErr_Occurred()) return nullptr;
     } else {  // a mapping with ways of its own
-      Py_INCREF(table);
+      const Ref held = Ref::to(table);
       const int there = PySequence_Contains(table, name);
-      PyObject* found = there > 0 ? PyObject_GetItem(table, name) : nullptr;
-      Py_DECREF(table);
-      if (there) return found;
+      if (there) return there > 0 ? PyObject_GetItem(table, name) : nullptr;
     }
   }
   return nullptr;
@@ -64,14 +63,13 @@ PyObject* find_registered(PyObject* fields, PyObject* name) {
 // __getattr__: what is registered under a name.
 PyObject* get_registered(PyObject* self, PyObject* name) {
   if (PyObject* fields = fields_of(self)) {
-    Py_INCREF(fields);
+    const Ref held = Ref::to(fields);
     PyObject* found = find_registered(fields, name);
-    Py_DECREF(fields);
     if (found || PyErr_Occurred()) return found;
   }
-  PyObject* kind = PyType_GetName(Py_TYPE(self));
-  if (kind) PyErr_Format(PyExc_AttributeError, "'%U' object has no attribute '%S'", kind, name);
-  Py_XDECREF(kind);
+  const Ref kind(PyType_GetName(Py_TYPE(self)));
+  if (kind)
+    PyErr_Format(PyExc_AttributeError, "'%U' object has no attribute '%S'", kind.get(), name);
   return nullptr;
 }
 
@@ -180,19 +178,11 @@ int is_unwatched(PyTypeObject* type, PyObject* fields) {
 // An error passes; it learns in which module it was raised.
 void note_error(PyObject* self) {
   if (!PyErr_ExceptionMatches(PyExc_Exception)) return;
-  PyObject *type, *error, *traceback;
-  PyErr_Fetch(&type, &error, &traceback);
-  PyErr_NormalizeException(&type, &error, &traceback);
-  if (traceback) PyException_SetTraceback(error, traceback);
-  PyObject* done = PyObject_CallFunctionObjArgs(python.failed, error, self, nullptr);
-  if (done) {
-    Py_DECREF(done);
-    PyErr_Restore(type, error, traceback);
-    return;
-  }
-  Py_XDECREF(type);
-  Py_XDECREF(error);
-  Py_XDECREF(traceback);
+  TakenError error;
+  error.normalize();
+  if (error.traceback()) PyException_SetTraceback(error.value(), error.traceback());
+  const Ref done(PyObject_CallFunctionObjArgs(python.failed, error.value(), self, nullptr));
+  if (done) error.restore();
 }
 
 // function(*args, **kwargs), or function(self, *args, **kwargs).
@@ -220,18 +210,13 @@ PyObject* call_forward(PyObject* self, PyObject* fields, PyObject* args, PyObjec
       const int own = PyDict_Contains(fields, words.forward);
       if (own < 0) return nullptr;
       if (!own) {
-        Py_INCREF(method);
-        PyObject* result = call_with(method, self, args, kwargs);
-        Py_DECREF(method);
-        return result;
+        const Ref held = Ref::to(method);
+        return call_with(method, self, args, kwargs);
       }
     }
   }
-  PyObject* function = PyObject_GetAttr(self, words.forward);
-  if (!function) return nullptr;
-  PyObject* result = call_with(function, nullptr, args, kwargs);
-  Py_DECREF(function);
-  return result;
+  const Ref function(PyObject_GetAttr(self, words.forward));
+  return function ? call_with(function.get(), nullptr, args, kwargs) : nullptr;
 }
 
 PyObject* answer_call(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -241,10 +226,8 @@ PyObject* answer_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   const int unwatched = fields ? is_unwatched(type, fields) : 0;
   if (unwatched < 0) return nullptr;
   if (!unwatched) {
-    PyObject* watched = PyObject_GetAttr(self, words.wrapped_impl);
-    PyObject* result = watched ? call_with(watched, nullptr, args, kwargs) : nullptr;
-    Py_XDECREF(watched);
-    return result;
+    const Ref watched(PyObject_GetAttr(self, words.wrapped_impl));
+    return watched ? call_with(watched.get(), nullptr, args, kwargs) : nullptr;
   }
   PyObject* result = call_forward(self, fields, args, kwargs);
   if (!result) note_error(self);

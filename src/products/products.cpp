@@ -8,6 +8,7 @@
 
 #include "driver/blocking.h"
 #include "products/blas.h"
+#include "ref.h"
 #include "tensor/ndarray.h"
 #include "workers.h"
 
@@ -182,11 +183,9 @@ bool takes(const NDArray* out, const Operand& a, const Operand& b, int nd, const
 // Asks Python, once.
 bool find_library() {
   if (blas::has_library() || !finder) return blas::has_library();
-  PyObject* asked = std::exchange(finder, nullptr);
-  PyObject* done = PyObject_CallNoArgs(asked);
-  Py_DECREF(asked);
+  const Ref asked(std::exchange(finder, nullptr));
+  const Ref done(PyObject_CallNoArgs(asked.get()));
   if (!done) return PyErr_Clear(), false;
-  Py_DECREF(done);
   return blas::has_library();
 }
 
@@ -217,14 +216,10 @@ PyObject* multiply(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (!size || !a.lies_well(size) || !b.lies_well(size) || !find_library()) Py_RETURN_NONE;
   shape[static_cast<std::size_t>(*nd - 2)] = a.rows;
   shape[static_cast<std::size_t>(*nd - 1)] = b.columns;
-  PyObject* out =
-      args[2] == Py_None ? new_array(*nd, shape.data(), left->descr) : Py_NewRef(args[2]);
+  Ref out(args[2] == Py_None ? new_array(*nd, shape.data(), left->descr) : Py_NewRef(args[2]));
   if (!out) return nullptr;
-  if (!takes(as_ndarray(out), a, b, *nd, shape.data(), size)) {
-    Py_DECREF(out);
-    Py_RETURN_NONE;
-  }
-  Operand c(as_ndarray(out));
+  if (!takes(as_ndarray(out.get()), a, b, *nd, shape.data(), size)) Py_RETURN_NONE;
+  Operand c(as_ndarray(out.get()));
   c.lies_well(size);
   BlockingRegion others;
   const char* row = bias ? bias->data : nullptr;
@@ -234,7 +229,7 @@ PyObject* multiply(PyObject*, PyObject* const* args, Py_ssize_t n) {
         .run();
   };
   size == 4 ? run(float{}) : run(double{});
-  return out;
+  return out.release();
 }
 
 // dot(a, b): of dense vectors of floats, as a number; None: it is NumPy's to compute.

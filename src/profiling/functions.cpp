@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "profiling/python.h"
+#include "ref.h"
 
 namespace tritorch::profiling {
 namespace {
@@ -38,9 +39,9 @@ struct Calls {
 thread_local Calls calls;
 bool watching = false;
 
-std::uint32_t number_and_forget(PyObject* text) {
-  const std::uint32_t number = text ? number_of(text) : kUnnamed;
-  Py_XDECREF(text);
+std::uint32_t number_and_forget(PyObject* owned) {
+  const Ref text(owned);
+  const std::uint32_t number = text ? number_of(text.get()) : kUnnamed;
   PyErr_Clear();  // an event is not worth an error
   return number;
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "profiling/python.h"
+#include "ref.h"
 #include "tensor/quiet.h"
 
 namespace tritorch::profiling {
@@ -58,11 +59,9 @@ constexpr int kSetHandler = 304;  // in NumPy's table of functions, since 1.22
 PyObject* set_handler(PyObject* capsule) {
   static void** table = nullptr;
   if (!table) {
-    PyObject* module = PyImport_ImportModule("numpy._core._multiarray_umath");
-    PyObject* api = module ? PyObject_GetAttrString(module, "_ARRAY_API") : nullptr;
-    table = api ? static_cast<void**>(PyCapsule_GetPointer(api, nullptr)) : nullptr;
-    Py_XDECREF(api);
-    Py_XDECREF(module);
+    const Ref module(PyImport_ImportModule("numpy._core._multiarray_umath"));
+    const Ref api(module ? PyObject_GetAttrString(module.get(), "_ARRAY_API") : nullptr);
+    table = api ? static_cast<void**>(PyCapsule_GetPointer(api.get(), nullptr)) : nullptr;
     if (!table) return nullptr;
   }
   return reinterpret_cast<PyObject* (*)(PyObject*)>(table[kSetHandler])(capsule);
@@ -86,18 +85,15 @@ bool watch_host_memory() {
 
 bool note_host_memory() {
   if (!before) return true;
-  PyObject* other = enter();
-  Py_XDECREF(other);
-  return other != nullptr;
+  return static_cast<bool>(Ref(enter()));
 }
 
 bool leave_host_memory() {
   if (!before) return true;
-  PyObject* ours = set_handler(before);
+  const Ref ours(set_handler(before));
   Py_CLEAR(before);
   forget_contexts();
-  Py_XDECREF(ours);
-  return ours != nullptr;
+  return static_cast<bool>(ours);
 }
 
 }  // namespace tritorch::profiling

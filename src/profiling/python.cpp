@@ -6,6 +6,7 @@
 
 #include "profiling/device.h"
 #include "profiling/functions.h"
+#include "ref.h"
 #include "tensor/fields.h"
 #include "traces.h"
 
@@ -77,15 +78,14 @@ PyObject* bytes_of(Thread& thread) {
 PyObject* read_profile(PyObject*, PyObject*) {
   PyObject* found = PyList_New(0);
   for (const auto& thread : threads()) {
-    PyObject* each =
+    const Ref each(
         found
             ? Py_BuildValue(
                   "(KiNy#)", thread->id, int{thread->is_main}, bytes_of(*thread),
                   thread->words.empty() ? "" : reinterpret_cast<const char*>(thread->words.data()),
                   static_cast<Py_ssize_t>(thread->words.size() * 8))
-            : nullptr;
-    if (!each || PyList_Append(found, each) < 0) Py_CLEAR(found);
-    Py_XDECREF(each);
+            : nullptr);
+    if (!each || PyList_Append(found, each.get()) < 0) Py_CLEAR(found);
   }
   if (!found) return nullptr;
   return Py_BuildValue("(NNN)", found,
@@ -94,9 +94,9 @@ PyObject* read_profile(PyObject*, PyObject*) {
 }
 
 // The list with another item, which is given up; null, and no list, on failure.
-PyObject* with(PyObject* list, PyObject* item) {
-  if (!list || !item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-  Py_XDECREF(item);
+PyObject* with(PyObject* list, PyObject* owned) {
+  const Ref item(owned);
+  if (!list || !item || PyList_Append(list, item.get()) < 0) Py_CLEAR(list);
   return list;
 }
 
@@ -126,42 +126,33 @@ PyObject* row_of(const NodeNote& note) {
 
 // read_graphs() -> {number: [(name, op, module, stack)]}
 PyObject* read_graph_notes(PyObject*, PyObject*) {
-  PyObject* found = PyDict_New();
+  Ref found(PyDict_New());
   if (!found) return nullptr;
   for (const auto& [number, nodes] : read_graphs()) {
-    PyObject* rows = PyList_New(0);
-    for (const NodeNote& note : nodes) rows = with(rows, rows ? row_of(note) : nullptr);
-    PyObject* key = PyLong_FromUnsignedLong(number);
-    const bool good = rows && key && PyDict_SetItem(found, key, rows) == 0;
-    Py_XDECREF(key);
-    Py_XDECREF(rows);
-    if (!good) {
-      Py_DECREF(found);
-      return nullptr;
-    }
+    PyObject* list = PyList_New(0);
+    for (const NodeNote& note : nodes) list = with(list, list ? row_of(note) : nullptr);
+    const Ref rows(list), key(PyLong_FromUnsignedLong(number));
+    if (!rows || !key || PyDict_SetItem(found.get(), key.get(), rows.get()) < 0) return nullptr;
   }
-  return found;
+  return found.release();
 }
 
 // What the modules are called that are open at a place of a thread; 0: none is, or nobody says.
 std::uint32_t path_of(const Thread& thread, std::uint32_t place) {
   if (!path_handler) return 0;
-  PyObject* open = PyList_New(0);
+  Ref open(PyList_New(0));
   for (; place && open; place = thread.at(place - 1).parent) {
     const Event& event = thread.at(place - 1);
     if (event.kind != Kind::module) continue;
-    PyObject* address = PyLong_FromLongLong(event.sequence);
-    PyObject* module = address ? PyDict_GetItemWithError(modules, address) : nullptr;
-    Py_XDECREF(address);
-    if (module && PyList_Append(open, module) < 0) Py_CLEAR(open);
+    const Ref address(PyLong_FromLongLong(event.sequence));
+    PyObject* module = address ? PyDict_GetItemWithError(modules, address.get()) : nullptr;
+    if (module && PyList_Append(open.get(), module) < 0) open = Ref();
   }
   std::uint32_t number = 0;
-  if (open && PyList_GET_SIZE(open) && PyList_Reverse(open) == 0) {
-    PyObject* path = PyObject_CallOneArg(path_handler, open);
-    if (path && PyUnicode_Check(path)) number = number_of(path);
-    Py_XDECREF(path);
+  if (open && PyList_GET_SIZE(open.get()) && PyList_Reverse(open.get()) == 0) {
+    const Ref path(PyObject_CallOneArg(path_handler, open.get()));
+    if (path && PyUnicode_Check(path.get())) number = number_of(path.get());
   }
-  Py_XDECREF(open);
   PyErr_Clear();  // an event is not worth an error
   return number == kUnnamed ? 0 : number;
 }
@@ -225,10 +216,9 @@ PyObject* use_activities(PyObject*, PyObject* paths) {
   std::vector<std::string> wanted;
   const Py_ssize_t n = PySequence_Size(paths);
   for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* path = PySequence_GetItem(paths, i);
-    const char* text = path ? PyUnicode_AsUTF8(path) : nullptr;
+    const Ref path(PySequence_GetItem(paths, i));
+    const char* text = path ? PyUnicode_AsUTF8(path.get()) : nullptr;
     if (text) wanted.emplace_back(text);
-    Py_XDECREF(path);
   }
   if (PyErr_Occurred()) return nullptr;
   set_activity_libraries(std::move(wanted));
@@ -245,11 +235,10 @@ PyObject* stack_of(PyObject*, PyObject* number) {
   if (PyErr_Occurred()) return nullptr;
   PyObject* found = PyList_New(0);
   for (const TraceFrame& frame : trace_frames(static_cast<memory::TraceId>(id))) {
-    PyObject* each =
+    const Ref each(
         found ? Py_BuildValue("(sis)", frame.filename.c_str(), frame.line, frame.function.c_str())
-              : nullptr;
-    if (!each || PyList_Append(found, each) < 0) Py_CLEAR(found);
-    Py_XDECREF(each);
+              : nullptr);
+    if (!each || PyList_Append(found, each.get()) < 0) Py_CLEAR(found);
   }
   return found;
 }
@@ -417,10 +406,9 @@ std::uint32_t number_of(PyObject* name) {
     return static_cast<std::uint32_t>(PyLong_AsUnsignedLong(known));
   if (PyErr_Occurred()) return kUnnamed;
   const Py_ssize_t next = PyList_GET_SIZE(known_names);
-  PyObject* number = PyLong_FromSsize_t(next);
-  const bool good =
-      number && PyDict_SetItem(numbers, name, number) == 0 && PyList_Append(known_names, name) == 0;
-  Py_XDECREF(number);
+  const Ref number(PyLong_FromSsize_t(next));
+  const bool good = number && PyDict_SetItem(numbers, name, number.get()) == 0 &&
+                    PyList_Append(known_names, name) == 0;
   return good ? static_cast<std::uint32_t>(next) : kUnnamed;
 }
 
@@ -428,9 +416,9 @@ namespace {
 
 std::uint32_t ask_name(PyObject* handler, PyObject* what) {
   if (!handler) return kUnnamed;
-  PyObject* name = PyObject_CallOneArg(handler, what);
-  const std::uint32_t found = name && name != Py_None ? number_of(name) : kUnnamed;
-  Py_XDECREF(name);
+  const Ref name(PyObject_CallOneArg(handler, what));
+  const std::uint32_t found =
+      name && name.get() != Py_None ? number_of(name.get()) : std::uint32_t{kUnnamed};
   PyErr_Clear();  // an event is not worth an error
   return found;
 }
@@ -460,23 +448,21 @@ NodeNote note_of_now(std::uint32_t name) {
 // profile holds it.
 ModuleScope::ModuleScope(PyObject* module)
     : scope(Kind::module, [&] {
-        PyObject* name = PyType_GetName(Py_TYPE(module));
-        const std::uint32_t number = name ? number_of(name) : kUnnamed;
-        Py_XDECREF(name);
+        const Ref name(PyType_GetName(Py_TYPE(module)));
+        const std::uint32_t number = name ? number_of(name.get()) : kUnnamed;
         PyErr_Clear();
         return number == kUnnamed ? 0 : number;
       }()) {
   scope.event->sequence = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(module));
-  PyObject* address = PyLong_FromVoidPtr(module);
-  const bool first = address && !PyDict_Contains(modules, address);
-  if (first) PyDict_SetItem(modules, address, module);
-  Py_XDECREF(address);
+  const Ref address(PyLong_FromVoidPtr(module));
+  const bool first = address && !PyDict_Contains(modules, address.get());
+  if (first) PyDict_SetItem(modules, address.get(), module);
   if (options.functions) scope.event->detail = line_of_now();
   if (first && options.functions && parameters_handler) {
-    PyObject* found = PyObject_CallOneArg(parameters_handler, module);
-    if (found && PyTuple_Check(found))
-      write_call(scope.event, PySequence_Fast_ITEMS(found), PyTuple_GET_SIZE(found), nullptr, true);
-    Py_XDECREF(found);
+    const Ref found(PyObject_CallOneArg(parameters_handler, module));
+    if (found && PyTuple_Check(found.get()))
+      write_call(scope.event, PySequence_Fast_ITEMS(found.get()), PyTuple_GET_SIZE(found.get()),
+                 nullptr, true);
   }
   PyErr_Clear();  // an event is not worth an error
 }
@@ -488,9 +474,8 @@ bool add_functions(PyObject* module) {
   modules = PyDict_New();
   if (!numbers || !known_names || !modules) return false;
   for (const char* name : kKnownNames) {
-    PyObject* text = PyUnicode_FromString(name);
-    if (!text || number_of(text) == kUnnamed) return false;
-    Py_DECREF(text);
+    const Ref text(PyUnicode_FromString(name));
+    if (!text || number_of(text.get()) == kUnnamed) return false;
   }
   PyObject* own = PyModule_Create(&definition);
   return own && PyModule_AddObject(module, "_profiling", own) == 0;

@@ -6,6 +6,7 @@
 #include "array/array.h"
 #include "launch/pack.h"
 #include "profiling/python.h"
+#include "ref.h"
 #include "tensor/fields.h"
 #include "traces.h"
 
@@ -44,16 +45,13 @@ Elements known_elements[64];
 const Elements& elements_of(PyObject* tensor, const void* dtype, PyObject* descr) {
   Elements& known = known_elements[(reinterpret_cast<std::uintptr_t>(dtype) >> 4) % 64];
   if (known.dtype == dtype) return known;
-  PyObject* ours = dtype_of_tensor(tensor);
-  PyObject* text = ours ? PyObject_Str(ours) : nullptr;
-  PyObject* bytes = descr ? PyObject_GetAttrString(descr, "itemsize") : nullptr;
-  const std::uint32_t name = text ? number_of(text) : kUnnamed;
-  const std::int64_t size = bytes ? PyLong_AsLongLong(bytes) : 1;
+  const Ref ours(dtype_of_tensor(tensor));
+  const Ref text(ours ? PyObject_Str(ours.get()) : nullptr);
+  const Ref bytes(descr ? PyObject_GetAttrString(descr, "itemsize") : nullptr);
+  const std::uint32_t name = text ? number_of(text.get()) : kUnnamed;
+  const std::int64_t size = bytes ? PyLong_AsLongLong(bytes.get()) : 1;
   if (descr) Py_INCREF(descr);  // no other one has its address
   known = {dtype, name == kUnnamed ? 0 : name, size > 0 ? size : 1};
-  Py_XDECREF(bytes);
-  Py_XDECREF(text);
-  Py_XDECREF(ours);
   PyErr_Clear();
   return known;
 }
@@ -68,30 +66,24 @@ std::int64_t address_of(const NDArray* host, const Array* device) {
 
 // The number of what an attribute of a tensor is as text.
 std::uint32_t number_of_attribute(PyObject* tensor, const char* name) {
-  PyObject* found = PyObject_GetAttrString(tensor, name);
-  PyObject* text = found ? PyObject_Str(found) : nullptr;
-  const std::uint32_t number = text ? number_of(text) : kUnnamed;
-  Py_XDECREF(text);
-  Py_XDECREF(found);
+  const Ref found(PyObject_GetAttrString(tensor, name));
+  const Ref text(found ? PyObject_Str(found.get()) : nullptr);
+  const std::uint32_t number = text ? number_of(text.get()) : kUnnamed;
   PyErr_Clear();  // an event is not worth an error
   return number == kUnnamed ? 0 : number;
 }
 
 void write_other_layout(std::vector<std::int64_t>& words, PyObject* object) {
-  PyObject* shape = PyObject_GetAttrString(object, "shape");
+  const Ref shape(PyObject_GetAttrString(object, "shape"));
   PyErr_Clear();
-  if (!shape || !PyTuple_Check(shape)) {
-    Py_XDECREF(shape);
-    return words.push_back(other);
-  }
-  const Py_ssize_t dims = PyTuple_GET_SIZE(shape);
+  if (!shape || !PyTuple_Check(shape.get())) return words.push_back(other);
+  const Py_ssize_t dims = PyTuple_GET_SIZE(shape.get());
   words.insert(words.end(), {other_layout, number_of_attribute(object, "dtype"),
                              number_of_attribute(object, "layout"), dims});
   for (Py_ssize_t i = 0; i < dims; ++i) {
-    words.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i)));  // -1: a symbol
+    words.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape.get(), i)));  // -1: a symbol
     PyErr_Clear();
   }
-  Py_DECREF(shape);
 }
 
 void write_tensor(std::vector<std::int64_t>& words, PyObject* object, const Tensor* t,

@@ -9,6 +9,7 @@
 
 #include "driver/fork.h"
 #include "interpreter.h"
+#include "ref.h"
 
 namespace tritorch {
 
@@ -37,16 +38,10 @@ cu::CUresult ended_by(nb::python_error& failure, std::string& error) {
     return static_cast<cu::CUresult>(nb::cast<int>(args[0]));
   }
   failure.restore();
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (traceback) PyException_SetTraceback(value, traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  if (interrupting)
-    Py_DECREF(value);  // the first says what happened
-  else
-    interrupting = value;
+  TakenError taken;
+  taken.normalize();
+  if (taken.traceback()) PyException_SetTraceback(taken.value(), taken.traceback());
+  if (!interrupting) interrupting = Py_NewRef(taken.value());  // the first says what happened
   return cu::simulator::kInterrupted;
 }
 
@@ -76,12 +71,11 @@ cu::CUresult interpret(SimulatedBody* body, const cu::simulator::Launch& launch,
     }
     nb::object grid = nb::make_tuple(c.gridDimX / ctas, c.gridDimY, c.gridDimZ);
     nb::str site(launch.site.c_str());
-    PyObject* done = outlasting([&] {
+    const Ref done(outlasting([&] {
       return PyObject_CallFunctionObjArgs(body->callback.ptr(), grid.ptr(), parameters.ptr(),
                                           site.ptr(), nullptr);
-    });
+    }));
     if (!done) nb::raise_python_error();
-    Py_DECREF(done);
   } catch (nb::python_error& failure) {
     result = ended_by(failure, error);
   }

@@ -9,6 +9,7 @@
 #include "array/array.h"
 #include "compilation/region.h"
 #include "launch/pack.h"
+#include "ref.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -55,17 +56,14 @@ inline std::int64_t product(Sizes shape) {
 }
 
 PyObject* tuple_of(Sizes values, std::int64_t unit) {
-  PyObject* out = PyTuple_New(static_cast<Py_ssize_t>(values.size()));
+  Ref out(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
   if (!out) return nullptr;
   for (std::size_t i = 0; i < values.size(); ++i) {
     PyObject* item = PyLong_FromLongLong(values[i] / unit);
-    if (!item) {
-      Py_DECREF(out);
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), item);
+    if (!item) return nullptr;
+    PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), item);
   }
-  return out;
+  return out.release();
 }
 
 // Which dim a plain int names; -1 for what Python's function has to look at.
@@ -99,22 +97,18 @@ Kind kind_of(PyObject* object, const View& x) {
   PyObject* descr = x.host->descr;
   auto& known = kinds[(reinterpret_cast<std::uintptr_t>(descr) >> 4) % std::size(kinds)];
   if (known.descr == descr) return known.kind;
-  PyObject* dtype = dtype_of_tensor(object);
-  if (!dtype) return {};
-  PyObject *bytes = nullptr, *floating = nullptr, *complex = nullptr;
-  Kind kind;
-  if (reinterpret_cast<PyObject*>(Py_TYPE(dtype)) == registered.dtype_type &&
-      (bytes = PyObject_GetAttr(dtype, of_dtype.itemsize)) &&
-      (floating = PyObject_GetAttr(dtype, of_dtype.is_floating_point)) &&
-      (complex = PyObject_GetAttr(dtype, of_dtype.is_complex))) {
-    kind = {PyLong_AsLongLong(bytes), floating == Py_True ? 'f' : complex == Py_True ? 'c' : 0};
-    Py_XSETREF(known.descr, Py_NewRef(descr));
-    known.kind = kind;
-  }
-  Py_DECREF(dtype);
-  Py_XDECREF(bytes);
-  Py_XDECREF(floating);
-  Py_XDECREF(complex);
+  const Ref dtype(dtype_of_tensor(object));
+  if (!dtype || reinterpret_cast<PyObject*>(Py_TYPE(dtype.get())) != registered.dtype_type)
+    return {};
+  const Ref bytes(PyObject_GetAttr(dtype.get(), of_dtype.itemsize));
+  const Ref floating(bytes ? PyObject_GetAttr(dtype.get(), of_dtype.is_floating_point) : nullptr);
+  const Ref complex(floating ? PyObject_GetAttr(dtype.get(), of_dtype.is_complex) : nullptr);
+  if (!complex) return {};
+  const Kind kind{PyLong_AsLongLong(bytes.get()), floating.get() == Py_True  ? 'f'
+                                                  : complex.get() == Py_True ? 'c'
+                                                                             : 0};
+  Py_XSETREF(known.descr, Py_NewRef(descr));
+  known.kind = kind;
   return kind;
 }
 
@@ -291,19 +285,16 @@ int property_init(PyObject* self, PyObject* args, PyObject*) {
   PyObject *name, *plain;
   if (!PyArg_ParseTuple(args, "UO!", &name, &PyProperty_Type, &plain)) return -1;
   const char* fields[] = {"fget", "fset", "fdel"};
-  PyObject* ways = PyTuple_New(3);
-  for (Py_ssize_t i = 0; ways && i < 3; ++i) {
+  const Ref ways(PyTuple_New(3));
+  if (!ways) return -1;
+  for (Py_ssize_t i = 0; i < 3; ++i) {
     PyObject* way = PyObject_GetAttrString(plain, fields[i]);
-    if (way)
-      PyTuple_SET_ITEM(ways, i, way);
-    else
-      Py_CLEAR(ways);
+    if (!way) return -1;
+    PyTuple_SET_ITEM(ways.get(), i, way);
   }
-  PyObject* doc = ways ? PyObject_GetAttrString(plain, "__doc__") : nullptr;
-  const bool good = doc && PyProperty_Type.tp_init(self, ways, nullptr) == 0 &&
-                    PyObject_SetAttrString(self, "__doc__", doc) == 0;
-  Py_XDECREF(ways);
-  Py_XDECREF(doc);
+  const Ref doc(PyObject_GetAttrString(plain, "__doc__"));
+  const bool good = doc && PyProperty_Type.tp_init(self, ways.get(), nullptr) == 0 &&
+                    PyObject_SetAttrString(self, "__doc__", doc.get()) == 0;
   extra_of(self)->answer = find(kProperties, name);
   return good ? 0 : -1;
 }

@@ -1,6 +1,7 @@
 // Gradients that arrive at leaves: the usual case of tritorch/autograd/engine.py.
 #include <algorithm>
 
+#include "ref.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -43,9 +44,8 @@ PyObject* arrive(PyObject*, PyObject* const* args, Py_ssize_t n) {
     PyObject* edge = PyTuple_GET_ITEM(edges, i);
     if (edge == Py_None) continue;
     if (PyDict_GET_SIZE(shared)) {
-      PyObject* id = PyLong_FromVoidPtr(edge);
-      const int found = id ? PyDict_Contains(shared, id) : -1;
-      Py_XDECREF(id);
+      const Ref id(PyLong_FromVoidPtr(edge));
+      const int found = id ? PyDict_Contains(shared, id.get()) : -1;
       if (found < 0) return nullptr;
       if (found) break;
     }
@@ -68,25 +68,22 @@ PyObject* gradient_edges(PyObject*, PyObject* const* args, Py_ssize_t n) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[1]); ++i)
     total += PyLong_AsSsize_t(PyList_GET_ITEM(args[1], i));
   if (PyErr_Occurred()) return nullptr;
-  PyObject *edges = PyTuple_New(total), *outputs = PyTuple_New(total);
+  const Ref edges(PyTuple_New(total)), outputs(PyTuple_New(total));
+  if (!edges || !outputs) return nullptr;
   Py_ssize_t at = 0;
-  for (Py_ssize_t i = 0; edges && outputs && i < PyList_GET_SIZE(args[0]); ++i) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[0]); ++i) {
     Tensor* t = as_tensor(PyList_GET_ITEM(args[0], i));
     if (!t || (is_deferred(t) && !force(t)) || requires_grad(t) < 0) {
       if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected tensors");
-      Py_CLEAR(edges);
-      break;
+      return nullptr;
     }
     PyObject* edge = is_set(t->node) ? t->node : t->leaf ? reinterpret_cast<PyObject*>(t) : Py_None;
     for (Py_ssize_t k = PyLong_AsSsize_t(PyList_GET_ITEM(args[1], i)); k > 0 && at < total; --k) {
-      PyTuple_SET_ITEM(edges, at, Py_NewRef(edge));
-      PyTuple_SET_ITEM(outputs, at++, PyLong_FromLong(t->leaf ? 0 : t->output));
+      PyTuple_SET_ITEM(edges.get(), at, Py_NewRef(edge));
+      PyTuple_SET_ITEM(outputs.get(), at++, PyLong_FromLong(t->leaf ? 0 : t->output));
     }
   }
-  PyObject* pair = edges && outputs ? PyTuple_Pack(2, edges, outputs) : nullptr;
-  Py_XDECREF(edges);
-  Py_XDECREF(outputs);
-  return pair;
+  return PyTuple_Pack(2, edges.get(), outputs.get());
 }
 
 PyObject* set_latest_pass(PyObject*, PyObject* number) {

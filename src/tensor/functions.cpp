@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compilation/region.h"
+#include "ref.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -66,19 +67,16 @@ PyObject* place_tensor(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (t == out || (t && t->array == out->array)) return Py_NewRef(args[1]);
   }
   if (!out->array || is_set(out->base)) return Py_NewRef(args[1]);
-  PyObject* moved =
-      place_result(static_cast<Placing>(placing), out->array, {arrays.data(), arrays.size()});
+  Ref moved(
+      place_result(static_cast<Placing>(placing), out->array, {arrays.data(), arrays.size()}));
   if (!moved) return nullptr;
-  if (moved != out->array && out->shared) {
-    Shared* apart = new_shared(moved);
-    if (!apart) {
-      Py_DECREF(moved);
-      return nullptr;
-    }
+  if (moved.get() != out->array && out->shared) {
+    Shared* apart = new_shared(moved.get());
+    if (!apart) return nullptr;
     apart->version = out->shared->version;
     Py_SETREF(out->shared, apart);
   }
-  Py_SETREF(out->array, moved);
+  Py_SETREF(out->array, moved.release());
   return Py_NewRef(args[1]);
 }
 
@@ -154,31 +152,28 @@ PyObject* host_row(PyObject*, PyObject* const* args, Py_ssize_t n) {
     }
     tensors[i] = t;
   }
-  PyObject *numbers = PyTuple_New(counted), *row = PyList_New(kept), *counts = PyList_New(counted);
+  const Ref numbers(PyTuple_New(counted)), row(PyList_New(kept)), counts(PyList_New(counted));
   bool good = numbers && row && counts, plain = true;
   for (Py_ssize_t i = 0; good && plain && i < counted; ++i) {
     PyObject* array = tensors[kept + i]->array;
     PyObject* number = number_in(as_ndarray(array));
-    PyList_SET_ITEM(counts, i, Py_NewRef(array));
+    PyList_SET_ITEM(counts.get(), i, Py_NewRef(array));
     if (number)
-      PyTuple_SET_ITEM(numbers, i, number);
+      PyTuple_SET_ITEM(numbers.get(), i, number);
     else
       plain = false;
   }
   for (Py_ssize_t i = 0; good && plain && i < kept; ++i)
-    PyList_SET_ITEM(row, i, Py_NewRef(tensors[i] ? tensors[i]->array : Py_None));
+    PyList_SET_ITEM(row.get(), i, Py_NewRef(tensors[i] ? tensors[i]->array : Py_None));
   for (Py_ssize_t i = 0; good && plain && i < kept + counted; ++i) {
     Tensor* t = tensors[i];
     if (!t || (i == 1 && args[5] != Py_True)) continue;
     good = t->shared || (t->shared = new_shared(t->array));
     if (good) ++t->shared->version;
   }
-  PyObject* found = nullptr;
-  if (good) found = plain ? PyTuple_Pack(3, numbers, row, counts) : Py_NewRef(Py_None);
-  Py_XDECREF(numbers);
-  Py_XDECREF(row);
-  Py_XDECREF(counts);
-  return found;
+  if (!good) return nullptr;
+  if (!plain) Py_RETURN_NONE;
+  return PyTuple_Pack(3, numbers.get(), row.get(), counts.get());
 }
 
 // is_writable(tensor, *sources): whether a write needs no further look: no gradient is wanted,
@@ -211,11 +206,9 @@ PyObject* any_requires_grad(PyObject*, PyObject* const* args, Py_ssize_t n) {
 }
 
 // Of a divided node: edges_of(output), or edges_from((output, ...)).
-PyObject* edges_by(Node* node, const char* method, PyObject* outputs) {
-  if (!outputs) return nullptr;
-  PyObject* found = PyObject_CallMethod(reinterpret_cast<PyObject*>(node), method, "(O)", outputs);
-  Py_DECREF(outputs);
-  return found;
+Ref edges_by(Node* node, const char* method, const Ref& outputs) {
+  if (!outputs) return Ref();
+  return Ref(PyObject_CallMethod(reinterpret_cast<PyObject*>(node), method, "(O)", outputs.get()));
 }
 
 // shared_leaves(tensors) -> {id(leaf): edges}, for leaves that several edges of the graph behind
@@ -223,7 +216,7 @@ PyObject* edges_by(Node* node, const char* method, PyObject* outputs) {
 PyObject* shared_leaves(PyObject*, PyObject* tensors) {
   static unsigned long long walks = 0;
   const unsigned long long walk = ++walks;
-  PyObject* roots = PySequence_Fast(tensors, "expected a sequence of tensors");
+  const Ref roots(PySequence_Fast(tensors, "expected a sequence of tensors"));
   if (!roots) return nullptr;
   std::vector<Node*> open;
   std::vector<std::pair<Node*, long>> open_parts;  // of divided nodes: an output
@@ -243,8 +236,8 @@ PyObject* shared_leaves(PyObject*, PyObject* tensors) {
       }
     }
   };
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(roots); ++i) {
-    PyObject* root = PySequence_Fast_GET_ITEM(roots, i);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(roots.get()); ++i) {
+    PyObject* root = PySequence_Fast_GET_ITEM(roots.get(), i);
     Tensor* t = as_tensor(root);
     if (t) come(is_set(t->node) ? t->node : root, [&] { return static_cast<long>(t->output); });
   }
@@ -260,39 +253,33 @@ PyObject* shared_leaves(PyObject*, PyObject* tensors) {
     } else {
       const auto [node, nr] = open_parts.back();
       open_parts.pop_back();
-      PyObject* found = edges_by(node, "edges_of", PyLong_FromLong(nr));
-      good = found;
-      for (Py_ssize_t i = 0; good && i < PyList_GET_SIZE(found); ++i) {
-        PyObject* pair = PyList_GET_ITEM(found, i);  // (where to, which output of that)
+      const Ref found = edges_by(node, "edges_of", Ref(PyLong_FromLong(nr)));
+      good = static_cast<bool>(found);
+      for (Py_ssize_t i = 0; good && i < PyList_GET_SIZE(found.get()); ++i) {
+        PyObject* pair = PyList_GET_ITEM(found.get(), i);  // (where to, which output of that)
         PyObject* edge = PyTuple_GET_ITEM(pair, 0);
         if (!as_tensor(edge)) come(edge, [&] { return PyLong_AsLong(PyTuple_GET_ITEM(pair, 1)); });
       }
-      Py_XDECREF(found);
     }
   }
   for (const auto& [node, reached] : parts) {  // an edge counts once, however many outputs reach it
     if (!good) break;
-    PyObject* outputs = PyTuple_New(static_cast<Py_ssize_t>(reached.size()));
+    const Ref outputs(PyTuple_New(static_cast<Py_ssize_t>(reached.size())));
     Py_ssize_t i = 0;
     for (const long nr : reached)
-      if (outputs) PyTuple_SET_ITEM(outputs, i++, PyLong_FromLong(nr));
-    PyObject* found = edges_by(node, "edges_from", outputs);
-    good = found;
-    for (i = 0; good && i < PyTuple_GET_SIZE(found); ++i)
-      if (PyObject* edge = PyTuple_GET_ITEM(found, i); as_tensor(edge)) ++edges[edge];
-    Py_XDECREF(found);
+      if (outputs) PyTuple_SET_ITEM(outputs.get(), i++, PyLong_FromLong(nr));
+    const Ref found = edges_by(node, "edges_from", outputs);
+    good = static_cast<bool>(found);
+    for (i = 0; good && i < PyTuple_GET_SIZE(found.get()); ++i)
+      if (PyObject* edge = PyTuple_GET_ITEM(found.get(), i); as_tensor(edge)) ++edges[edge];
   }
-  Py_DECREF(roots);
-  PyObject* shared = good ? PyDict_New() : nullptr;
+  Ref shared(good ? PyDict_New() : nullptr);
   for (const auto& [leaf, count] : edges) {
     if (!shared || count < 2) continue;
-    PyObject* key = PyLong_FromVoidPtr(leaf);
-    PyObject* value = PyLong_FromLong(count);
-    if (!key || !value || PyDict_SetItem(shared, key, value) < 0) Py_CLEAR(shared);
-    Py_XDECREF(key);
-    Py_XDECREF(value);
+    const Ref key(PyLong_FromVoidPtr(leaf)), value(PyLong_FromLong(count));
+    if (!key || !value || PyDict_SetItem(shared.get(), key.get(), value.get()) < 0) shared = Ref();
   }
-  return shared;
+  return shared.release();
 }
 
 PyObject* get_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(modes.grad_enabled); }

@@ -10,6 +10,7 @@
 #include "compilation/region.h"
 #include "profiling/functions.h"
 #include "profiling/python.h"
+#include "ref.h"
 #include "tensor/answers.h"
 #include "tensor/fields.h"
 
@@ -50,10 +51,9 @@ bool ask_type(PyTypeObject* type) {
   Answer& answer = answers[(reinterpret_cast<std::uintptr_t>(type) >> 5) % answers.size()];
   if (answer.type == type && answer.version != 0 && answer.version == type->tp_version_tag)
     return answer.overrides;
-  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), str_override);
+  const Ref found(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), str_override));
   if (!found) PyErr_Clear();
-  answer = {type, type->tp_version_tag, found && found != no_override};
-  Py_XDECREF(found);
+  answer = {type, type->tp_version_tag, found && found.get() != no_override};
   return answer.overrides;
 }
 
@@ -132,27 +132,24 @@ constexpr struct {
 
 // Keywords with NumPy's spellings replaced; null, and no error, where there is none of them.
 PyObject* respelled(PyObject* names) {
-  PyObject* out = nullptr;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+  Ref out;
+  const Py_ssize_t n = PyTuple_GET_SIZE(names);
+  for (Py_ssize_t i = 0; i < n; ++i) {
     for (const auto& each : kSpellings) {
       if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), each.numpy) != 0) continue;
-      if (!out && !(out = PyTuple_GetSlice(names, 0, PyTuple_GET_SIZE(names)))) return nullptr;
-      if (out == names) {  // a whole slice is the tuple itself
-        Py_DECREF(out);
-        if (!(out = PyTuple_New(PyTuple_GET_SIZE(names)))) return nullptr;
-        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); ++k)
-          PyTuple_SET_ITEM(out, k, Py_NewRef(PyTuple_GET_ITEM(names, k)));
+      if (!out) {
+        out = Ref(PyTuple_New(n));
+        if (!out) return nullptr;
+        for (Py_ssize_t k = 0; k < n; ++k)
+          PyTuple_SET_ITEM(out.get(), k, Py_NewRef(PyTuple_GET_ITEM(names, k)));
       }
       PyObject* ours = PyUnicode_InternFromString(each.ours);
-      if (!ours) {
-        Py_DECREF(out);
-        return nullptr;
-      }
-      Py_SETREF(PyTuple_GET_ITEM(out, i), ours);
+      if (!ours) return nullptr;
+      Py_SETREF(PyTuple_GET_ITEM(out.get(), i), ours);
       break;
     }
   }
-  return out;
+  return out.release();
 }
 
 // The package of a module's name: "numpy" of "numpy.core.numeric".  A new reference, or null.
@@ -163,17 +160,15 @@ PyObject* package_of(PyObject* name) {
 
 // Whether a frame runs a program's code, not the package's, NumPy's or the standard library's.
 bool is_of_program(PyObject* frame) {
-  PyObject* globals = PyObject_GetAttrString(frame, "f_globals");
-  PyObject* name = globals ? PyDict_GetItemString(globals, "__name__") : nullptr;
-  PyObject* package = name && PyUnicode_Check(name) ? package_of(name) : nullptr;
+  const Ref globals(PyObject_GetAttrString(frame, "f_globals"));
+  PyObject* name = globals ? PyDict_GetItemString(globals.get(), "__name__") : nullptr;
+  const Ref package(name && PyUnicode_Check(name) ? package_of(name) : nullptr);
   PyObject* standard = PySys_GetObject("stdlib_module_names");
   bool of_program = true;
   if (package)
-    of_program = PyUnicode_CompareWithASCIIString(package, "tritorch") != 0 &&
-                 PyUnicode_CompareWithASCIIString(package, "numpy") != 0 &&
-                 !(standard && PySet_Contains(standard, package) == 1);
-  Py_XDECREF(package);
-  Py_XDECREF(globals);
+    of_program = PyUnicode_CompareWithASCIIString(package.get(), "tritorch") != 0 &&
+                 PyUnicode_CompareWithASCIIString(package.get(), "numpy") != 0 &&
+                 !(standard && PySet_Contains(standard, package.get()) == 1);
   PyErr_Clear();
   return of_program;
 }
@@ -189,49 +184,31 @@ bool is_programs_error(PyObject* traceback) {
 // The call again with PyTorch's names for arguments, after it was refused with NumPy's; the first
 // error if it is refused once more.
 PyObject* call_respelled(Gate* gate, PyObject* const* args, std::size_t flagged, PyObject* names) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  if (is_programs_error(traceback)) {
-    PyErr_Restore(type, value, traceback);
+  TakenError first;
+  if (is_programs_error(first.traceback())) {
+    first.restore();
     return nullptr;
   }
-  PyObject* ours = respelled(names);
-  PyObject* result = ours ? PyObject_Vectorcall(gate->function, args, flagged, ours) : nullptr;
-  Py_XDECREF(ours);
+  const Ref ours(respelled(names));
+  PyObject* result =
+      ours ? PyObject_Vectorcall(gate->function, args, flagged, ours.get()) : nullptr;
   if (!result && (!ours || PyErr_ExceptionMatches(PyExc_TypeError))) {
-    PyObject *other = nullptr, *error = nullptr, *place = nullptr;
-    PyErr_Fetch(&other, &error, &place);
-    if (!is_programs_error(place)) {
-      std::swap(type, other);
-      std::swap(value, error);
-      std::swap(traceback, place);
-    }
-    PyErr_Restore(other, error, place);
+    TakenError other;
+    (is_programs_error(other.traceback()) ? other : first).restore();
   }
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
   return result;
 }
 
 // Asks what PyTorch raises where an argument of the wrong type had `error` come up.
 PyObject* ask_mistake(PyObject* gate, PyObject* error, PyObject* const* args, Py_ssize_t n,
                       PyObject* names) {
-  PyObject* positional = PyTuple_New(n);
-  PyObject* keywords = PyDict_New();
-  PyObject* other = nullptr;
-  if (positional && keywords) {
-    for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
-    bool ok = true;
-    for (Py_ssize_t i = 0; names && ok && i < PyTuple_GET_SIZE(names); ++i)
-      ok = PyDict_SetItem(keywords, PyTuple_GET_ITEM(names, i), args[n + i]) == 0;
-    if (ok)
-      other =
-          PyObject_CallFunctionObjArgs(mistake_handler, gate, error, positional, keywords, nullptr);
-  }
-  Py_XDECREF(positional);
-  Py_XDECREF(keywords);
-  return other;
+  const Ref positional(PyTuple_New(n)), keywords(PyDict_New());
+  if (!positional || !keywords) return nullptr;
+  for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+    if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, i), args[n + i]) < 0) return nullptr;
+  return PyObject_CallFunctionObjArgs(mistake_handler, gate, error, positional.get(),
+                                      keywords.get(), nullptr);
 }
 
 // NumPy's errors about sizes and memory become PyTorch's, and so do those that come up inside of a
@@ -243,22 +220,17 @@ void translate_error(PyObject* gate, PyObject* const* args, Py_ssize_t n, PyObje
       PyErr_ExceptionMatches(PyExc_AttributeError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
       PyErr_ExceptionMatches(PyExc_LookupError) || PyErr_ExceptionMatches(PyExc_AssertionError);
   if (!error_handler || !(size || mistake)) return;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  if (is_programs_error(traceback)) return PyErr_Restore(type, value, traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  PyObject* other = mistake ? ask_mistake(gate, value, args, n, names)
-                            : PyObject_CallOneArg(error_handler, value);
-  if (!other || other == Py_None) {
+  TakenError error;
+  if (is_programs_error(error.traceback())) return error.restore();
+  error.normalize();
+  const Ref other(mistake ? ask_mistake(gate, error.value(), args, n, names)
+                          : PyObject_CallOneArg(error_handler, error.value()));
+  if (!other || other.get() == Py_None) {
     PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    error.restore();
   } else {
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(other)), other);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(other.get())), other.get());
   }
-  Py_XDECREF(other);
 }
 
 // Whether something else stands where only a tensor may.
@@ -272,13 +244,9 @@ inline bool lacks_tensor(unsigned long wants, PyObject* const* args, Py_ssize_t 
 
 // Raises what PyTorch does about an argument that is no tensor; false if it has nothing to say.
 bool refuse_arguments(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  PyObject* error = ask_mistake(self, Py_None, args, n, names);
-  if (error == Py_None) {
-    Py_DECREF(error);
-    return false;
-  }
-  if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
-  Py_XDECREF(error);
+  const Ref error(ask_mistake(self, Py_None, args, n, names));
+  if (error.get() == Py_None) return false;
+  if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
   return true;
 }
 
@@ -287,13 +255,12 @@ bool ask_wants(Gate* gate) {
     gate->wants = 0;
     return true;
   }
-  PyObject* answer = PyObject_CallOneArg(wants_handler, reinterpret_cast<PyObject*>(gate));
+  const Ref answer(PyObject_CallOneArg(wants_handler, reinterpret_cast<PyObject*>(gate)));
   if (!answer) return false;
   PyObject* names;
   const bool ok =
-      PyArg_ParseTuple(answer, "llO!", &gate->wants, &gate->numbers, &PyTuple_Type, &names);
+      PyArg_ParseTuple(answer.get(), "llO!", &gate->wants, &gate->numbers, &PyTuple_Type, &names);
   if (ok && PyTuple_GET_SIZE(names) > 0) Py_XSETREF(gate->number_names, Py_NewRef(names));
-  Py_DECREF(answer);
   return ok;
 }
 
@@ -361,9 +328,8 @@ inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t 
   if (has_tensor_for_number(gate, args, n, names)) [[unlikely]] {
     const Py_ssize_t total = n + (names ? PyTuple_GET_SIZE(names) : 0);
     if (number_handler && !now.modes && !(now.overrides && overridden(args, total))) {
-      PyObject* result = call_handler(number_handler, self, args, n, names);
-      if (result != Py_NotImplemented) return result;
-      Py_DECREF(result);
+      Ref result(call_handler(number_handler, self, args, n, names));
+      if (result.get() != Py_NotImplemented) return result.release();
     }
   }
   Region* const here = region;  // thread-locals are asked for once
@@ -421,9 +387,8 @@ bool may_call_programs(PyObject* const* args, Py_ssize_t n, PyObject* names) {
 
 std::uint32_t number_of_builtin(Gate* gate) {
   if (!gate->builtin) {
-    PyObject* text = PyUnicode_FromFormat("<built-in function %U>", gate->qualname);
-    const std::uint32_t number = text ? profiling::number_of(text) : 0;
-    Py_XDECREF(text);
+    const Ref text(PyUnicode_FromFormat("<built-in function %U>", gate->qualname));
+    const std::uint32_t number = text ? profiling::number_of(text.get()) : 0;
     PyErr_Clear();  // an event is not worth an error
     gate->builtin = number + 1;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ref.h"
 #include "tensor/placing.h"
 
 namespace tritorch {
@@ -21,11 +22,9 @@ using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize
 void** numpy_api() {
   static void** table = nullptr;
   if (table) return table;
-  PyObject* module = PyImport_ImportModule("numpy._core._multiarray_umath");
-  PyObject* capsule = module ? PyObject_GetAttrString(module, "_ARRAY_API") : nullptr;
-  if (capsule) table = static_cast<void**>(PyCapsule_GetPointer(capsule, nullptr));
-  Py_XDECREF(capsule);
-  Py_XDECREF(module);
+  const Ref module(PyImport_ImportModule("numpy._core._multiarray_umath"));
+  const Ref capsule(module ? PyObject_GetAttrString(module.get(), "_ARRAY_API") : nullptr);
+  if (capsule) table = static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr));
   return table;
 }
 
@@ -52,12 +51,11 @@ const NDArray* owner_of(PyObject* array) {
 
 // How many numbers of a tuple or list were read; -1 with a Python error set.
 Py_ssize_t read_numbers(PyObject* given, Py_ssize_t* out) {
-  PyObject* items = PySequence_Fast(given, "a sequence of integers is needed");
+  const Ref items(PySequence_Fast(given, "a sequence of integers is needed"));
   if (!items) return -1;
-  const Py_ssize_t n = PySequence_Fast_GET_SIZE(items);
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.get());
   for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(n, kMostDims); ++i)
-    out[i] = PyNumber_AsSsize_t(PySequence_Fast_GET_ITEM(items, i), PyExc_OverflowError);
-  Py_DECREF(items);
+    out[i] = PyNumber_AsSsize_t(PySequence_Fast_GET_ITEM(items.get(), i), PyExc_OverflowError);
   if (n > kMostDims) PyErr_SetString(PyExc_ValueError, "an array has at most 64 dims");
   return PyErr_Occurred() ? -1 : n;
 }

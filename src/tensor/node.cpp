@@ -1,5 +1,6 @@
 // NodeBase: what one recorded call keeps, and how its gradient gets at it.
 #include "compilation/region.h"
+#include "ref.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -41,9 +42,8 @@ bool check_kept(Node* n) {
     PyObject* each = PyTuple_GET_ITEM(n->kept, i);
     auto* shared = reinterpret_cast<Shared*>(PyTuple_GET_ITEM(each, 1));
     if (shared->version == PyLong_AsLongLong(PyTuple_GET_ITEM(each, 2))) continue;
-    PyObject* done = PyObject_CallFunction(registered.raise_modified, "OO",
-                                           reinterpret_cast<PyObject*>(n), each);
-    Py_XDECREF(done);
+    const Ref done(PyObject_CallFunction(registered.raise_modified, "OO",
+                                         reinterpret_cast<PyObject*>(n), each));
     return false;
   }
   return true;
@@ -93,12 +93,11 @@ PyObject* saved_output(Node* n, PyObject* array, PyObject* shared, Py_ssize_t nr
                                  -1 - nr);
   // Of a class that dispatches the tensor itself is kept, without history.
   const Tensor* kept = as_tensor(array);
-  PyObject* made = kept ? PyObject_CallMethod(array, "detach", nullptr)
-                        : reinterpret_cast<PyObject*>(new_tensor(array));
-  Tensor* t = made ? as_tensor(made) : nullptr;
+  Ref made(kept ? PyObject_CallMethod(array, "detach", nullptr)
+                : reinterpret_cast<PyObject*>(new_tensor(array)));
+  Tensor* t = made ? as_tensor(made.get()) : nullptr;
   if (!t) {
     if (made) PyErr_SetString(PyExc_TypeError, "detach() of a tensor gave no tensor");
-    Py_XDECREF(made);
     return nullptr;
   }
   if (!n->n_outputs || ((n->flows >> (nr < 63 ? nr : 63)) & 1)) {
@@ -106,7 +105,7 @@ PyObject* saved_output(Node* n, PyObject* array, PyObject* shared, Py_ssize_t nr
     t->output = static_cast<int>(nr);
   }
   if (is_set(shared) && !kept) t->shared = reinterpret_cast<Shared*>(Py_NewRef(shared));
-  return reinterpret_cast<PyObject*>(t);
+  return made.release();
 }
 
 // output() -> the saved output as a tensor of this node; of several a tuple, None where not saved.

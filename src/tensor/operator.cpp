@@ -5,6 +5,7 @@
 #include "array/array.h"
 #include "compilation/region.h"
 #include "profiling/python.h"
+#include "ref.h"
 #include "tensor/fields.h"
 #include "tensor/quiet.h"
 
@@ -54,14 +55,13 @@ PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_
   Wanted wanted;
   if (!find_wanted(op, inputs, n, &wanted)) return nullptr;
   Tensor* out = new_tensor(array, is_view);
-  if (!out || !wanted.any) return reinterpret_cast<PyObject*>(out);
+  Ref result(reinterpret_cast<PyObject*>(out));
+  if (!out || !wanted.any) return result.release();
   Node* node = new_node(op, inputs, n, params, wanted);
-  bool good = node && attach(out, node) && (!wanted.saves_out || save_output(out, node)) &&
-              complete_node(node, out->array);
-  Py_XDECREF(node);
-  if (good) return reinterpret_cast<PyObject*>(out);
-  Py_DECREF(out);
-  return nullptr;
+  const Ref kept(reinterpret_cast<PyObject*>(node));
+  const bool good = node && attach(out, node) && (!wanted.saves_out || save_output(out, node)) &&
+                    complete_node(node, out->array);
+  return good ? result.release() : nullptr;
 }
 
 // A result where its operator says that it lies: the array itself, or a copy with other strides.
@@ -104,11 +104,8 @@ PyObject* finish_laid_out(PyObject* self, PyObject* array, PyObject* const* inpu
   auto* op = reinterpret_cast<Operator*>(self);
   if (op->placing == Placing::own) return finish_one(op, array, inputs, n, params);
   if (op->placing == Placing::elementwise && any_too_large(inputs, n)) return nullptr;
-  PyObject* moved = laid_out(op, array, inputs, n, computed);
-  if (!moved) return nullptr;
-  PyObject* result = finish_one(op, moved, inputs, n, params);
-  Py_DECREF(moved);
-  return result;
+  const Ref moved(laid_out(op, array, inputs, n, computed));
+  return moved ? finish_one(op, moved.get(), inputs, n, params) : nullptr;
 }
 
 // finish(array, *inputs) -> Tensor
@@ -122,11 +119,8 @@ PyObject* operator_finish(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 PyObject* operator_apply(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   const Py_ssize_t count = n / 2;
   if (n % 2 == 0) return PyErr_Format(PyExc_TypeError, "apply(function, *arguments, *inputs)");
-  PyObject* array = call_quietly(args[0], args + 1, static_cast<size_t>(count), nullptr);
-  if (!array) return nullptr;
-  PyObject* result = finish_laid_out(self, array, args + 1 + count, count, nullptr);
-  Py_DECREF(array);
-  return result;
+  const Ref array(call_quietly(args[0], args + 1, static_cast<size_t>(count), nullptr));
+  return array ? finish_laid_out(self, array.get(), args + 1 + count, count, nullptr) : nullptr;
 }
 
 // Whether a Python integer is one that an array's type holds; of floats, that any integer type
@@ -174,11 +168,8 @@ PyObject* operator_pointwise(PyObject* self, PyObject* const* args, Py_ssize_t n
   PyObject* const* inputs = args + 2 + count;
   if (!are_computable(args + 2, count))
     return PyObject_Vectorcall(args[1], inputs, static_cast<size_t>(count), nullptr);
-  PyObject* array = call_quietly(args[0], args + 2, static_cast<size_t>(count), nullptr);
-  if (!array) return nullptr;
-  PyObject* result = finish_laid_out(self, array, inputs, count, nullptr);
-  Py_DECREF(array);
-  return result;
+  const Ref array(call_quietly(args[0], args + 2, static_cast<size_t>(count), nullptr));
+  return array ? finish_laid_out(self, array.get(), inputs, count, nullptr) : nullptr;
 }
 
 // computable(*operands) -> whether `pointwise` would compute with them
@@ -204,13 +195,10 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   if (!input) return PyErr_Format(PyExc_TypeError, "finish_view(array, params, input)");
   auto* op = reinterpret_cast<Operator*>(self);
   if (!place_view(op->placing, args[0], array_of(input), args[1])) return nullptr;
-  PyObject* result = finish_one(op, args[0], args + 2, 1, args[1], true);
+  Ref result(finish_one(op, args[0], args + 2, 1, args[1], true));
   if (!result) return nullptr;
-  auto* out = reinterpret_cast<Tensor*>(result);
-  if (!input->shared && !(input->shared = new_shared(array_of(input)))) {
-    Py_DECREF(result);
-    return nullptr;
-  }
+  auto* out = result.as<Tensor>();
+  if (!input->shared && !(input->shared = new_shared(array_of(input)))) return nullptr;
   auto* shared = reinterpret_cast<PyObject*>(input->shared);
   Py_XSETREF(out->shared, reinterpret_cast<Shared*>(Py_NewRef(shared)));
   out->base = Py_NewRef(is_set(input->base) ? input->base : args[2]);
@@ -222,11 +210,7 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
                                              : registered.no_grad_view;
   out->created = Py_XNewRef(created);
   out->view = PyTuple_Pack(3, self, args[1], input->view ? input->view : Py_None);
-  if (!out->view) {
-    Py_DECREF(result);
-    return nullptr;
-  }
-  return result;
+  return out->view ? result.release() : nullptr;
 }
 
 // view_batch(function, array, params) -> an ndarray of the views that function(example, *params)
@@ -239,29 +223,23 @@ PyObject* operator_view_batch(PyObject* self, PyObject* const* args, Py_ssize_t 
   const NDArray* batch = as_ndarray(args[1]);
   const Py_ssize_t count = PyTuple_GET_SIZE(args[2]);
   if (!batch || batch->nd == 0 || batch->dimensions[0] == 0 || count > most) Py_RETURN_NONE;
-  PyObject* first =
-      view_of(args[1], batch->nd - 1, batch->dimensions + 1, batch->strides + 1, batch->data);
+  const Ref first(
+      view_of(args[1], batch->nd - 1, batch->dimensions + 1, batch->strides + 1, batch->data));
   if (!first) return nullptr;
-  PyObject* arguments[most + 1] = {first};
+  PyObject* arguments[most + 1] = {first.get()};
   for (Py_ssize_t i = 0; i < count; ++i) arguments[i + 1] = PyTuple_GET_ITEM(args[2], i);
-  PyObject* found =
-      PyObject_Vectorcall(args[0], arguments, static_cast<std::size_t>(count + 1), nullptr);
-  const bool good =
-      found && place_view(reinterpret_cast<Operator*>(self)->placing, found, first, args[2]);
-  Py_DECREF(first);
-  const NDArray* view = good ? as_ndarray(found) : nullptr;
-  PyObject* whole = good ? Py_None : nullptr;
-  if (view && view->nd < Layout::kMaxDims) {
-    Py_ssize_t shape[Layout::kMaxDims] = {batch->dimensions[0]};
-    Py_ssize_t strides[Layout::kMaxDims] = {batch->strides[0]};
-    std::copy_n(view->dimensions, view->nd, shape + 1);
-    std::copy_n(view->strides, view->nd, strides + 1);
-    whole = view_of(found, view->nd + 1, shape, strides, view->data, view->descr);
-  } else {
-    Py_XINCREF(whole);
-  }
-  Py_XDECREF(found);
-  return whole;
+  const Ref found(
+      PyObject_Vectorcall(args[0], arguments, static_cast<std::size_t>(count + 1), nullptr));
+  if (!found ||
+      !place_view(reinterpret_cast<Operator*>(self)->placing, found.get(), first.get(), args[2]))
+    return nullptr;
+  const NDArray* view = as_ndarray(found.get());
+  if (!view || view->nd >= Layout::kMaxDims) Py_RETURN_NONE;
+  Py_ssize_t shape[Layout::kMaxDims] = {batch->dimensions[0]};
+  Py_ssize_t strides[Layout::kMaxDims] = {batch->strides[0]};
+  std::copy_n(view->dimensions, view->nd, shape + 1);
+  std::copy_n(view->strides, view->nd, strides + 1);
+  return view_of(found.get(), view->nd + 1, shape, strides, view->data, view->descr);
 }
 
 // place(array, computed, *inputs) -> the array, or a copy, where the record's result lies; inputs
@@ -335,12 +313,10 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
   Wanted wanted;
   if (!find_wanted(op, args + 3, n - 3, &wanted)) return nullptr;
   Node* node = nullptr;
-  PyObject* outs = PyTuple_New(count);
+  Ref outs(PyTuple_New(count));
   if (!outs) return nullptr;
-  if (wanted.any && !(node = new_node(op, args + 3, n - 3, args[2], wanted))) {
-    Py_DECREF(outs);
-    return nullptr;
-  }
+  if (wanted.any && !(node = new_node(op, args + 3, n - 3, args[2], wanted))) return nullptr;
+  const Ref kept(reinterpret_cast<PyObject*>(node));
   bool good = true;
   if (node) {
     node->n_outputs = static_cast<int>(count);
@@ -353,19 +329,18 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
   for (Py_ssize_t i = 0; good && i < count; ++i) {
     PyObject* array = PyTuple_GET_ITEM(arrays, i);
     if (array == Py_None) {
-      PyTuple_SET_ITEM(outs, i, Py_NewRef(Py_None));
+      PyTuple_SET_ITEM(outs.get(), i, Py_NewRef(Py_None));
       if (node) {
         PyTuple_SET_ITEM(node->shape, i, Py_NewRef(Py_None));
         PyTuple_SET_ITEM(node->dtype, i, Py_NewRef(Py_None));
       }
       continue;
     }
-    PyObject* moved =
-        op->placing != Placing::own ? laid_out(op, array, args + 3, n - 3) : Py_NewRef(array);
-    Tensor* out = moved ? new_tensor(moved) : nullptr;
-    Py_XDECREF(moved);
+    const Ref moved(op->placing != Placing::own ? laid_out(op, array, args + 3, n - 3)
+                                                : Py_NewRef(array));
+    Tensor* out = moved ? new_tensor(moved.get()) : nullptr;
     if (!(good = out != nullptr)) break;
-    PyTuple_SET_ITEM(outs, i, reinterpret_cast<PyObject*>(out));
+    PyTuple_SET_ITEM(outs.get(), i, reinterpret_cast<PyObject*>(out));
     if (!node) continue;
     if (!first) first = out->array;
     PyObject* shape = PyObject_GetAttr(out->array, names.shape);
@@ -378,12 +353,9 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
       out->output = static_cast<int>(i);
     }
   }
-  if (good && node && wanted.saves_out) good = save_outputs(outs, wanted.saves_out, node);
+  if (good && node && wanted.saves_out) good = save_outputs(outs.get(), wanted.saves_out, node);
   if (good && node) good = complete_node(node, first ? first : arrays);
-  Py_XDECREF(node);
-  if (good) return outs;
-  Py_DECREF(outs);
-  return nullptr;
+  return good ? outs.release() : nullptr;
 }
 
 // record(out: Tensor, params, *inputs): an existing tensor becomes the output of this call (an
@@ -397,16 +369,13 @@ PyObject* operator_record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (!wanted.any) Py_RETURN_NONE;
   Node* node = new_node(op, args + 2, n - 2, args[1], wanted);
   if (!node) return nullptr;
+  Ref made(reinterpret_cast<PyObject*>(node));
   PyObject* array = array_of(out);
   node->shape = PyObject_GetAttr(array, names.shape);
   node->dtype = PyObject_GetAttr(array, names.dtype);
-  bool good = node->shape && node->dtype && (!wanted.saves_out || save_output(out, node)) &&
-              complete_node(node, array);
-  if (!good) {
-    Py_DECREF(node);
-    return nullptr;
-  }
-  return reinterpret_cast<PyObject*>(node);
+  const bool good = node->shape && node->dtype && (!wanted.saves_out || save_output(out, node)) &&
+                    complete_node(node, array);
+  return good ? made.release() : nullptr;
 }
 
 // wants(*inputs) -> whether a call on these would be recorded, or the first must be asked for
@@ -427,10 +396,8 @@ PyObject* operator_may_write(PyObject* self, PyObject* const* args, Py_ssize_t n
   if (!are_computable(args, 2)) Py_RETURN_FALSE;
   const Tensor* written = as_tensor(args[2]);
   if (!written || written->inference) Py_RETURN_FALSE;
-  PyObject* wanted = operator_wants(self, args + 2, n - 2);
-  if (!wanted) return nullptr;
-  Py_DECREF(wanted);
-  return PyBool_FromLong(wanted == Py_False);
+  const Ref wanted(operator_wants(self, args + 2, n - 2));
+  return wanted ? PyBool_FromLong(wanted.get() == Py_False) : nullptr;
 }
 
 PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nullptr},

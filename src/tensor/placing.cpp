@@ -7,6 +7,7 @@
 #include "array/array.h"
 #include "array/order.h"
 #include "launch/pack.h"
+#include "ref.h"
 
 namespace tritorch {
 
@@ -46,11 +47,9 @@ struct Part {
     return true;
   }
   bool range(PyObject* first, PyObject* end, PyObject* by) {
-    PyObject* slice = PySlice_New(first, end, by);
+    const Ref slice(PySlice_New(first, end, by));
     Py_ssize_t start, stop, step;
-    const bool good = slice && PySlice_Unpack(slice, &start, &stop, &step) >= 0;
-    Py_XDECREF(slice);
-    if (!good) return false;
+    if (!slice || PySlice_Unpack(slice.get(), &start, &stop, &step) < 0) return false;
     PySlice_AdjustIndices(source->dimensions[from], &start, &stop, step);
     skip += start * source->strides[from];
     part->strides[to++] = times(step, source->strides[from++]);
@@ -250,10 +249,8 @@ Ints indexed_strides(const NDArray* result, const Inputs& inputs) {
 
 std::int64_t itemsize_of(PyObject* array) {
   static PyObject* name = PyUnicode_InternFromString("itemsize");
-  PyObject* size = PyObject_GetAttr(array, name);
-  const long long found = size ? PyLong_AsLongLong(size) : -1;
-  Py_XDECREF(size);
-  return found;
+  const Ref size(PyObject_GetAttr(array, name));
+  return size ? PyLong_AsLongLong(size.get()) : -1;
 }
 
 bool give_strides(PyObject* array) {
@@ -355,13 +352,11 @@ Ints simple_strides(Placing placing, const Lie& result, const Inputs& inputs) {
 }
 
 PyObject* copy_with(PyObject* array, const Ints& strides) {
-  PyObject* wanted = PyTuple_New(static_cast<Py_ssize_t>(strides.size()));
-  for (std::size_t dim = 0; wanted && dim < strides.size(); ++dim)
-    PyTuple_SET_ITEM(wanted, static_cast<Py_ssize_t>(dim), PyLong_FromLongLong(strides[dim]));
-  PyObject* moved =
-      wanted ? PyObject_CallFunctionObjArgs(lay_out, array, wanted, nullptr) : nullptr;
-  Py_XDECREF(wanted);
-  return moved;
+  const Ref wanted(PyTuple_New(static_cast<Py_ssize_t>(strides.size())));
+  if (!wanted) return nullptr;
+  for (std::size_t dim = 0; dim < strides.size(); ++dim)
+    PyTuple_SET_ITEM(wanted.get(), static_cast<Py_ssize_t>(dim), PyLong_FromLongLong(strides[dim]));
+  return PyObject_CallFunctionObjArgs(lay_out, array, wanted.get(), nullptr);
 }
 
 // A device's result.  Kernels of elementwise operators and of indexing write in PyTorch's order by

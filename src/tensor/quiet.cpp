@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "profiling/python.h"
+#include "ref.h"
 
 namespace tritorch {
 namespace {
@@ -17,50 +18,40 @@ struct Quiet {
 
 // Contexts that no call is in.  One can be entered once at a time: calls within calls and calls in
 // other threads take others.  The interpreter lock guards the list.
-std::vector<PyObject*>& idle() {
-  static auto* contexts = new std::vector<PyObject*>;  // outlives the interpreter
+std::vector<Ref>& idle() {
+  static auto* contexts = new std::vector<Ref>;  // outlives the interpreter
   return *contexts;
 }
 
 PyObject* new_context() {
-  PyObject* context = PyContext_New();
-  PyObject* numpy = context ? PyImport_ImportModule("numpy") : nullptr;
-  PyObject* ignore = numpy ? PyObject_GetAttrString(numpy, "seterr") : nullptr;
-  PyObject* done = nullptr;
-  if (ignore && PyContext_Enter(context) == 0) {
-    done = PyObject_CallFunction(ignore, "s", "ignore");
-    if (done && !profiling::note_host_memory()) Py_CLEAR(done);
-    if (PyContext_Exit(context) < 0) Py_CLEAR(done);
-  }
-  if (!done) Py_CLEAR(context);
-  Py_XDECREF(done);
-  Py_XDECREF(ignore);
-  Py_XDECREF(numpy);
-  return context;
+  Ref context(PyContext_New());
+  const Ref numpy(context ? PyImport_ImportModule("numpy") : nullptr);
+  const Ref ignore(numpy ? PyObject_GetAttrString(numpy.get(), "seterr") : nullptr);
+  if (!ignore || PyContext_Enter(context.get()) < 0) return nullptr;
+  const Ref done(PyObject_CallFunction(ignore.get(), "s", "ignore"));
+  const bool good = done && profiling::note_host_memory();
+  return PyContext_Exit(context.get()) == 0 && good ? context.release() : nullptr;
 }
 
 }  // namespace
 
-void forget_contexts() {
-  for (PyObject* each : idle()) Py_DECREF(each);
-  idle().clear();
-}
+void forget_contexts() { std::vector<Ref>().swap(idle()); }
 
 PyObject* call_quietly(PyObject* function, PyObject* const* args, size_t n, PyObject* names) {
-  PyObject* context;
+  Ref context;
   if (idle().empty()) {
-    context = new_context();
+    context = Ref(new_context());
     if (!context) return nullptr;
   } else {
-    context = idle().back();
+    context = std::move(idle().back());
     idle().pop_back();
   }
   PyObject* result = nullptr;
-  if (PyContext_Enter(context) == 0) {
+  if (PyContext_Enter(context.get()) == 0) {
     result = PyObject_Vectorcall(function, args, n, names);
-    if (PyContext_Exit(context) < 0) Py_CLEAR(result);
+    if (PyContext_Exit(context.get()) < 0) Py_CLEAR(result);
   }
-  idle().push_back(context);
+  idle().push_back(std::move(context));
   return result;
 }
 
@@ -126,11 +117,8 @@ PyType_Spec quiet_spec = {"tritorch._C.Quiet", sizeof(Quiet), 0,
 }  // namespace
 
 bool add_quiet_type(PyObject* module) {
-  PyObject* type = PyType_FromSpec(&quiet_spec);
-  if (!type) return false;
-  const bool added = PyModule_AddObjectRef(module, "Quiet", type) == 0;
-  Py_DECREF(type);
-  return added;
+  const Ref type(PyType_FromSpec(&quiet_spec));
+  return type && PyModule_AddObjectRef(module, "Quiet", type.get()) == 0;
 }
 
 }  // namespace tritorch

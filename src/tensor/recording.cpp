@@ -1,4 +1,5 @@
 // How a call is recorded: which inputs want a gradient, and the node that keeps what it needs.
+#include "ref.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -20,16 +21,15 @@ bool keep_inputs(const Operator* op, Node* node, PyObject* const* inputs, Py_ssi
     Tensor* t = as_tensor(inputs[i]);
     if (!t || t->inference || !((op->keeps >> bit) & 1) || ((saves >> bit) & 1)) continue;
     if (!t->shared && !(t->shared = new_shared(array_of(t)))) return false;
-    PyObject* shape = PyObject_GetAttr(array_of(t), names.shape);
-    PyObject* dtype = PyObject_GetAttr(array_of(t), names.dtype);
-    PyObject* each = shape && dtype
-                         ? Py_BuildValue("(nOLNN)", i, reinterpret_cast<PyObject*>(t->shared),
-                                         t->shared->version, shape, dtype)
-                         : nullptr;
+    const Ref shape(PyObject_GetAttr(array_of(t), names.shape));
+    const Ref dtype(shape ? PyObject_GetAttr(array_of(t), names.dtype) : nullptr);
+    if (!dtype) return false;
+    Ref each(Py_BuildValue("(nOLOO)", i, reinterpret_cast<PyObject*>(t->shared), t->shared->version,
+                           shape.get(), dtype.get()));
     if (!each) return false;
     const Py_ssize_t size = PyTuple_GET_SIZE(node->kept);
     if (_PyTuple_Resize(&node->kept, size + 1) < 0) return false;
-    PyTuple_SET_ITEM(node->kept, size, each);
+    PyTuple_SET_ITEM(node->kept, size, each.release());
   }
   return node->kept != nullptr;
 }
@@ -43,10 +43,9 @@ bool lend_saved(const Operator* op, Node* node) {
     if (!((op->lends >> (i < 0 ? 31 : i)) & 1) || !(shared || saved)) continue;
     if (saved && !saved->shared && !(saved->shared = new_shared(array_of(saved)))) return false;
     if (saved) shared = reinterpret_cast<PyObject*>(saved->shared);
-    PyObject* done =
-        PyObject_CallFunction(registered.lend, "OnO", reinterpret_cast<PyObject*>(node), i, shared);
+    const Ref done(PyObject_CallFunction(registered.lend, "OnO", reinterpret_cast<PyObject*>(node),
+                                         i, shared));
     if (!done) return false;
-    Py_DECREF(done);
   }
   return true;
 }
@@ -73,26 +72,17 @@ bool find_wanted(const Operator* op, PyObject* const* inputs, Py_ssize_t n, Want
 Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
                const Wanted& wanted) {
   auto* type = reinterpret_cast<PyTypeObject*>(op->node_type);
-  auto* node = reinterpret_cast<Node*>(type->tp_alloc(type, 0));
-  if (!node) return nullptr;
-  if (!number(node)) {
-    Py_DECREF(node);
-    return nullptr;
-  }
+  Ref made(type->tp_alloc(type, 0));
+  auto* node = made.as<Node>();
+  if (!node || !number(node)) return nullptr;
   node->op = Py_NewRef(reinterpret_cast<PyObject*>(op));
   node->params = Py_XNewRef(params);
   node->keeps_numbers = op->keeps_numbers;
   node->edges = PyTuple_New(n);
   const bool saves = wanted.saves | wanted.shapes;
   node->saved = saves ? PyTuple_New(n) : nullptr;
-  if (!node->edges || (saves && !node->saved)) {
-    Py_DECREF(node);
-    return nullptr;
-  }
-  if (op->keeps && !keep_inputs(op, node, inputs, n, wanted.saves)) {
-    Py_DECREF(node);
-    return nullptr;
-  }
+  if (!node->edges || (saves && !node->saved)) return nullptr;
+  if (op->keeps && !keep_inputs(op, node, inputs, n, wanted.saves)) return nullptr;
   bool later_outputs = false, later_versions = false;
   for (Py_ssize_t i = 0; i < n; ++i) {
     Tensor* t = as_tensor(inputs[i]);
@@ -112,18 +102,13 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
       if (!save && t && ((wanted.shapes >> bit) & 1)) {
         kept = op->describes ? PyObject_CallOneArg(registered.describe, inputs[i])
                              : PyObject_GetAttr(array_of(t), names.shape);
-        if (!kept) {
-          Py_DECREF(node);
-          return nullptr;
-        }
+        if (!kept) return nullptr;
       } else {
-        kept = Py_NewRef(save ? inputs[i] : Py_None);
         if (save && t && t->inference) {
           PyErr_SetString(PyExc_RuntimeError, kSavedInference);
-          Py_DECREF(kept);
-          Py_DECREF(node);
           return nullptr;
         }
+        kept = Py_NewRef(save ? inputs[i] : Py_None);
       }
       PyTuple_SET_ITEM(node->saved, i, kept);
       later_versions |= save && t && t->shared && t->shared->version != 0;
@@ -142,6 +127,7 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
       PyTuple_SET_ITEM(node->versions, i,
                        PyLong_FromLongLong(version_of(PyTuple_GET_ITEM(node->saved, i))));
   }
+  made.release();
   return node;
 }
 
@@ -159,9 +145,8 @@ bool complete_node(Node* node, PyObject* array) {
                                                                          : nullptr,
         modes.tracing_calls ? registered.annotate_node : nullptr}) {
     if (!callback) continue;
-    PyObject* done = PyObject_CallOneArg(callback, self);
+    const Ref done(PyObject_CallOneArg(callback, self));
     if (!done) return false;
-    Py_DECREF(done);
   }
   return true;
 }

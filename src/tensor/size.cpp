@@ -1,6 +1,7 @@
 // SizeBase: the tuple that a shape is.
 #include <span>
 
+#include "ref.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -16,25 +17,18 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     while (ints < n && PyLong_CheckExact(PySequence_Fast_ITEMS(given)[ints])) ++ints;
     if (ints == n) return PyTuple_Type.tp_new(type, args, nullptr);
   }
-  PyObject* sizes = PyObject_Call(registered.as_sizes, args, kwargs);
-  PyObject* only = sizes ? PyTuple_Pack(1, sizes) : nullptr;
-  PyObject* made = only ? PyTuple_Type.tp_new(type, only, nullptr) : nullptr;
-  Py_XDECREF(only);
-  Py_XDECREF(sizes);
-  return made;
+  const Ref sizes(PyObject_Call(registered.as_sizes, args, kwargs));
+  const Ref only(sizes ? PyTuple_Pack(1, sizes.get()) : nullptr);
+  return only ? PyTuple_Type.tp_new(type, only.get(), nullptr) : nullptr;
 }
 
 // A slice of a size is a size.
 PyObject* size_item(PyObject* self, PyObject* key) {
-  PyObject* item = PyTuple_Type.tp_as_mapping->mp_subscript(self, key);
-  if (!item || !PySlice_Check(key)) return item;
-  PyObject* args = PyTuple_Pack(1, item);
-  Py_DECREF(item);
-  if (!args) return nullptr;
+  Ref item(PyTuple_Type.tp_as_mapping->mp_subscript(self, key));
+  if (!item || !PySlice_Check(key)) return item.release();
+  const Ref args(PyTuple_Pack(1, item.get()));
   auto* type = reinterpret_cast<PyTypeObject*>(registered.size_type);
-  PyObject* part = PyTuple_Type.tp_new(type, args, nullptr);
-  Py_DECREF(args);
-  return part;
+  return args ? PyTuple_Type.tp_new(type, args.get(), nullptr) : nullptr;
 }
 
 int size_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -63,17 +57,14 @@ PyType_Spec size_spec = {"tritorch._C.SizeBase", 0, 0,
 PyObject* size_of(std::span<const std::int64_t> shape) {
   // A tuple of another class, whose items are known to be sizes: its __new__ need not look.
   auto* type = reinterpret_cast<PyTypeObject*>(registered.size_type);
-  PyObject* size = type->tp_alloc(type, static_cast<Py_ssize_t>(shape.size()));
+  Ref size(type->tp_alloc(type, static_cast<Py_ssize_t>(shape.size())));
   if (!size) return nullptr;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     PyObject* item = PyLong_FromLongLong(shape[i]);
-    if (!item) {
-      Py_DECREF(size);
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(size, static_cast<Py_ssize_t>(i), item);
+    if (!item) return nullptr;
+    PyTuple_SET_ITEM(size.get(), static_cast<Py_ssize_t>(i), item);
   }
-  return size;
+  return size.release();
 }
 
 bool add_size_type(PyObject* module) {

@@ -1,6 +1,7 @@
 // Shared and TensorBase.
 #include "array/array.h"
 #include "launch/pack.h"
+#include "ref.h"
 #include "tensor/fields.h"
 
 namespace tritorch {
@@ -66,15 +67,10 @@ PyObject* get_shape(PyObject* self, void*) {
   if (!array) return PyErr_Format(PyExc_RuntimeError, "the tensor is not initialised");
   if (const NDArray* host = as_ndarray(array)) return size_of(host->shape());
   if (const Array* device = as_array(array)) return size_of(device->layout.shape());
-  PyObject* shape = PyObject_GetAttr(array, names.shape);
-  if (!shape) return nullptr;
-  PyObject* args = PyTuple_Pack(1, shape);
-  Py_DECREF(shape);
-  if (!args) return nullptr;
-  PyObject* size =
-      PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(registered.size_type), args, nullptr);
-  Py_DECREF(args);
-  return size;
+  const Ref shape(PyObject_GetAttr(array, names.shape));
+  const Ref args(shape ? PyTuple_Pack(1, shape.get()) : nullptr);
+  auto* type = reinterpret_cast<PyTypeObject*>(registered.size_type);
+  return args ? PyTuple_Type.tp_new(type, args.get(), nullptr) : nullptr;
 }
 
 PyObject* get_ndim(PyObject* self, void*) {
@@ -87,18 +83,11 @@ PyObject* get_dtype(PyObject* self, void*) {
   PyObject* array = array_of(reinterpret_cast<Tensor*>(self));
   if (!array) return PyErr_Format(PyExc_RuntimeError, "the tensor is not initialised");
   const NDArray* host = as_ndarray(array);
-  PyObject* dtype = host ? Py_NewRef(host->descr) : PyObject_GetAttr(array, names.dtype);
+  Ref dtype(host ? Py_NewRef(host->descr) : PyObject_GetAttr(array, names.dtype));
   if (!dtype) return nullptr;
-  PyObject* ours = PyDict_GetItemWithError(registered.dtype_map, dtype);
-  if (ours) {
-    Py_DECREF(dtype);
-    return Py_NewRef(ours);
-  }
-  if (PyErr_Occurred()) {
-    Py_DECREF(dtype);
-    return nullptr;
-  }
-  return dtype;  // a device array has our dtypes itself
+  PyObject* ours = PyDict_GetItemWithError(registered.dtype_map, dtype.get());
+  if (ours) return Py_NewRef(ours);
+  return PyErr_Occurred() ? nullptr : dtype.release();  // a device array has our dtypes itself
 }
 
 PyObject* get_requires_grad(PyObject* self, void*) {
@@ -247,9 +236,8 @@ int requires_grad(Tensor* t) {
   if (is_deferred(t)) return deferred_needs_grad(t);
   if (is_set(t->base) && t->shared && t->epoch != t->shared->version &&
       (is_set(t->node) || has_history(t->base))) {
-    PyObject* done = PyObject_CallOneArg(registered.refresh_view, reinterpret_cast<PyObject*>(t));
+    const Ref done(PyObject_CallOneArg(registered.refresh_view, reinterpret_cast<PyObject*>(t)));
     if (!done) return -1;
-    Py_DECREF(done);
   }
   if (t->leaf || is_set(t->node)) return 1;
   // PyTorch's rule: a view without history (made in no_grad mode, or before its base required grad)
@@ -273,36 +261,31 @@ bool holds_classed(PyObject* const* args, Py_ssize_t n) {
 // A tensor of an array that says what class it is of, and what it shares with `array.values`.
 static Tensor* new_classed(PyObject* array) {
   any_classed = true;
-  PyObject* cls = PyObject_GetAttr(array, names.tensor_class);
-  PyObject* values = cls ? PyObject_GetAttr(array, names.values) : nullptr;
-  Tensor* source = values ? as_tensor(values) : nullptr;
+  const Ref cls(PyObject_GetAttr(array, names.tensor_class));
+  const Ref values(cls ? PyObject_GetAttr(array, names.values) : nullptr);
+  Tensor* source = values ? as_tensor(values.get()) : nullptr;
   Tensor* t = nullptr;
   if (source && (source->shared || (source->shared = new_shared(array_of(source))))) {
-    auto* type = reinterpret_cast<PyTypeObject*>(cls);
+    auto* type = cls.as<PyTypeObject>();
     t = reinterpret_cast<Tensor*>(type->tp_alloc(type, 0));
     if (t)
       t->shared = reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(source->shared)));
   } else if (!PyErr_Occurred()) {
     PyErr_SetString(PyExc_TypeError, "the values of a nested array are no tensor");
   }
-  Py_XDECREF(cls);
-  Py_XDECREF(values);
   return t;
 }
 
 Tensor* new_tensor(PyObject* array, bool exact) {
-  PyObject* owned = nullptr;
+  Ref owned;
   if (Py_TYPE(array) != reinterpret_cast<PyTypeObject*>(ndarray_type) &&
       PyType_IsSubtype(Py_TYPE(array), reinterpret_cast<PyTypeObject*>(registered.generic_type))) {
     // NumPy answers 0-d questions with scalars.
-    owned = PyObject_CallOneArg(registered.asarray, array);
+    owned = Ref(PyObject_CallOneArg(registered.asarray, array));
     if (!owned) return nullptr;
-    array = owned;
+    array = owned.get();
   }
-  if (!exact && !give_strides(array)) {
-    Py_XDECREF(owned);
-    return nullptr;
-  }
+  if (!exact && !give_strides(array)) return nullptr;
   const bool classed = reinterpret_cast<PyObject*>(Py_TYPE(array)) == registered.classed && !owned;
   Tensor* t = classed ? new_classed(array)
                       : reinterpret_cast<Tensor*>(tensor_type->tp_alloc(tensor_type, 0));
@@ -310,7 +293,6 @@ Tensor* new_tensor(PyObject* array, bool exact) {
     t->array = Py_NewRef(array);
     t->inference = modes.inference_mode;
   }
-  Py_XDECREF(owned);
   return t;
 }
 

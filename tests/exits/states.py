@@ -287,6 +287,43 @@ def a_daemon_is_in_a_receive_at_a_good_end():
         time.sleep(2)  # the daemon would be told that this member is gone
 
 
+class Late:
+    """A module's attribute that is dropped when threads may run Python no more, and takes long."""
+
+    def __del__(self, sleep=time.sleep):  # this module's globals are gone by then
+        sleep(2)
+
+
+def daemon_comes_back(call):
+    """A daemon is in Python that native code has called, until Python has ended."""
+    sys.late = Late()
+    in_thread(lambda: call(lambda *given: time.sleep(1)), True)
+
+
+@state(code=0, says="")
+def a_daemon_shares_work():
+    from tritorch import _C
+
+    daemon_comes_back(lambda wait: _C.share(2, wait))
+
+
+@state(code=0, says="")
+def a_daemon_is_in_a_quiet_call():
+    from tritorch import _C
+
+    daemon_comes_back(lambda wait: _C.Quiet(wait)())
+
+
+@state(code=0, says="")
+def a_daemon_is_in_a_module():
+    import tritorch as torch
+
+    class Slow(torch.nn.Module):
+        forward = staticmethod(lambda wait: wait())
+
+    daemon_comes_back(Slow())
+
+
 @state(ranks=2)
 def a_thread_is_in_a_receive():
     torch, dist = begun()

@@ -18,6 +18,7 @@
 
 #include "host/chains/chain_body.h"
 #include "host/chains/chain_run.h"
+#include "ref.h"
 #include "tensor/ndarray.h"
 
 namespace tritorch {
@@ -134,7 +135,8 @@ PyObject* chain_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *places, *steps;
   if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &places, &PyTuple_Type, &steps))
     return nullptr;
-  auto* self = reinterpret_cast<Chain*>(type->tp_alloc(type, 0));
+  Ref made(type->tp_alloc(type, 0));
+  auto* self = made.as<Chain>();
   if (!self) return nullptr;
   self->call = chain_call;
   self->body = new Body;
@@ -143,13 +145,10 @@ PyObject* chain_new(PyTypeObject* type, PyObject* args, PyObject*) {
     good = read_place(PyTuple_GET_ITEM(places, i), *self->body);
   for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(steps); ++i)
     good = read_step(PyTuple_GET_ITEM(steps, i), *self->body);
-  if (!good) {
-    Py_DECREF(self);
-    return nullptr;
-  }
+  if (!good) return nullptr;
   join_arithmetic(*self->body);
   self->body->fit();
-  return reinterpret_cast<PyObject*>(self);
+  return made.release();
 }
 
 void chain_dealloc(PyObject* self) {
@@ -182,12 +181,10 @@ PyType_Spec chain_spec = {"tritorch._C.Chain", sizeof(Chain), 0,
 }  // namespace
 
 bool add_chain_type(PyObject* module) {
-  PyObject* type = PyType_FromSpec(&chain_spec);
+  const Ref type(PyType_FromSpec(&chain_spec));
   if (!type) return false;
-  chains::chain_type = reinterpret_cast<PyTypeObject*>(type);
-  const bool added = PyModule_AddObjectRef(module, "Chain", type) == 0;
-  Py_DECREF(type);
-  return added && chains::add_table_type(module);
+  chains::chain_type = type.as<PyTypeObject>();
+  return PyModule_AddObjectRef(module, "Chain", type.get()) == 0 && chains::add_table_type(module);
 }
 
 }  // namespace tritorch

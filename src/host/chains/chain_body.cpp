@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "host/chains/chain_loops.h"
+#include "ref.h"
 #include "tensor/ndarray.h"
 
 namespace tritorch::chains {

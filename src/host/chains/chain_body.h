@@ -11,6 +11,7 @@
 #include "compilation/pattern.h"
 #include "host/chains/arithmetic.h"
 #include "host/chains/reductions.h"
+#include "ref.h"
 
 namespace tritorch::chains {
 

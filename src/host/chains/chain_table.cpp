@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "host/chains/chain_run.h"
+#include "ref.h"
 #include "tensor/ndarray.h"
 
 namespace tritorch::chains {
@@ -100,9 +101,9 @@ class Operands {
   PyObject* compute(Body& body, PyObject* dtype) {
     if (body.arrays != static_cast<int>(count_) + 1)
       return PyErr_Format(PyExc_SystemError, "the chain takes %d arrays", body.arrays);
-    PyObject* result = new_array(whole_->nd, whole_->dimensions, dtype);
+    Ref result(new_array(whole_->nd, whole_->dimensions, dtype));
     if (!result) return nullptr;
-    char* out = reinterpret_cast<NDArray*>(result)->data;
+    char* out = result.as<NDArray>()->data;
     bool good = true;
     if (broadcast_) {
       if (!whole_->is_empty()) {
@@ -118,10 +119,7 @@ class Operands {
       data[count_] = out;
       good = run_dense(body, data, 0, static_cast<Py_ssize_t>(whole_->size()));
     }
-    PyObject* done = outcome(good);
-    if (!done) Py_CLEAR(result);
-    Py_XDECREF(done);
-    return result;
+    return Ref(outcome(good)) ? result.release() : nullptr;
   }
 
  private:
@@ -219,18 +217,16 @@ class Operands {
 // The entry is kept but in the last case; false with a Python error set.
 bool make(Table& self, PyObject* const* args, std::size_t n, const Operands& operands,
           Entry& entry) {
-  PyObject* values = PyTuple_New(static_cast<Py_ssize_t>(n));
+  const Ref values(PyTuple_New(static_cast<Py_ssize_t>(n)));
   if (!values) return false;
   for (std::size_t i = 0; i < n; ++i)
-    PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
-  PyObject* walked = operands.walked();
-  PyObject* made = walked ? PyObject_CallMethod(reinterpret_cast<PyObject*>(&self), "missing", "OO",
-                                                values, walked)
-                          : nullptr;
-  Py_DECREF(values);
-  Py_XDECREF(walked);
-  if (!made) return false;
-  const Ref held(made);
+    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
+  const Ref walked(operands.walked());
+  if (!walked) return false;
+  const Ref held(PyObject_CallMethod(reinterpret_cast<PyObject*>(&self), "missing", "OO",
+                                     values.get(), walked.get()));
+  if (!held) return false;
+  PyObject* made = held.get();
   if (made == Py_NotImplemented) return true;
   entry.key = operands.key();
   entry.types = operands.types();
@@ -312,12 +308,9 @@ PyType_Spec table_spec = {
 }  // namespace
 
 bool add_table_type(PyObject* module) {
-  PyObject* type = PyType_FromSpec(&table_spec);
-  if (!type) return false;
-  const bool added = PyModule_AddObjectRef(module, "ChainTable", type) == 0 &&
-                     PyModule_AddIntConstant(module, "LARGE_FOR_CHAINS", kLarge) == 0;
-  Py_DECREF(type);
-  return added;
+  const Ref type(PyType_FromSpec(&table_spec));
+  return type && PyModule_AddObjectRef(module, "ChainTable", type.get()) == 0 &&
+         PyModule_AddIntConstant(module, "LARGE_FOR_CHAINS", kLarge) == 0;
 }
 
 }  // namespace tritorch::chains
