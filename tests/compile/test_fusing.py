@@ -168,8 +168,9 @@ def check(pattern: Pattern, dtype: Any, exact: bool) -> None:
     wide = [x.detach().double() if x.is_floating_point() else x for x in inputs]
     truth = results(pattern.run, with_grads(pattern, wide))[0] if not exact else eager
     near = torch.finfo(dtype).eps
-    for own, other in zip(errors(found, truth), errors(eager, truth)):
-        assert own <= 1.5 * other + near
+    for own, other, x in zip(errors(found, truth), errors(eager, truth), found):
+        # Of a single number eager may be right by chance.
+        assert own <= 1.5 * other + near * (4 if x.numel() == 1 else 1)
     for x, y in zip(found, eager, strict=True):
         assert x.dtype == y.dtype and x.shape == y.shape and x.stride() == y.stride()
 

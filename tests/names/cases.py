@@ -13,7 +13,7 @@ from . import internals
 FAMILIES = dict(internals.FAMILIES)
 
 FAMILIES["losses"] = """
-    torch.kl_div(w, w), torch.kl_div(w, w + 1, 0, log_target=True), torch.kl_div(w, w + 1, 2)
+    torch.kl_div(w, w), torch.kl_div(w, w + 1, 0, log_target=True), torch.kl_div(w, w + 2, 2)
     torch.kl_div(w, w, 1), torch.kl_div(w, w, 4).shape
     torch.hinge_embedding_loss(w, one), torch.hinge_embedding_loss(w, -one, 20.0, 1)
     torch.cosine_embedding_loss(w, w + x, torch.ones(4), 0.0, 0)
