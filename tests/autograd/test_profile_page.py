@@ -20,9 +20,9 @@ from tritorch.core import profiling
 from tritorch.profiler import profile
 from tritorch.profiler._memory_profiler import Category
 from tritorch.profiler._snapshots import snapshot_data
-from tritorch.profiler.recorded.perfetto import write_perfetto
-from tritorch.profiler.recorded.recordings import Options, Recorder, Recording
-from tritorch.profiler.recorded.traces import write_trace
+from tritorch.profiling.perfetto import write_perfetto
+from tritorch.profiling.recordings import Options, Recorder, Recording
+from tritorch.profiling.traces import write_trace
 
 ROUNDED = 0.5  # microseconds: times since 1970 as float64 are multiples of a quarter
 

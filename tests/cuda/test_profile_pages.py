@@ -19,7 +19,7 @@ from tritorch.profiler._page.gaps import Gaps
 from tritorch.profiler._page.peaks import Peak, peak_of
 from tritorch.profiler._page.run import Run
 from tritorch.profiler._page.tables import Tables
-from tritorch.profiler.recorded.recordings import Options, Recorder, Recording
+from tritorch.profiling.recordings import Options, Recorder, Recording
 
 EVERYTHING = Options(shapes=True, memory=True, stacks=True, modules=True, device=True)
 

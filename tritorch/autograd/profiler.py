@@ -19,9 +19,9 @@ from tritorch.autograd.profiler_util import (
 from tritorch.core import profiling
 from tritorch.core.profiling import ActiveProfilerType, ProfilerActivity, events
 from tritorch.core.scopes import Scope
-from tritorch.profiler.recorded.kineto import ProfilerResult
-from tritorch.profiler.recorded.recordings import Options, Recorder, Recording
-from tritorch.profiler.recorded.traces import write_trace
+from tritorch.profiling.kineto import ProfilerResult
+from tritorch.profiling.recordings import Options, Recorder, Recording
+from tritorch.profiling.traces import write_trace
 
 __all__ = [
     "EnforceUnique", "EventList", "FunctionEvent", "KinetoStepTracker", "MemRecordsAcc", "emit_itt",
@@ -277,7 +277,7 @@ class emit_nvtx(_Emitting):
     what = "NVTX"
 
     def _ranges(self) -> tuple[Callable[[str], Any], Callable[[], Any]]:
-        from tritorch.profiler.marks import nvtx
+        from tritorch.profiling import nvtx
 
         nvtx.require()
         return nvtx.push, nvtx.pop
@@ -289,7 +289,7 @@ class emit_itt(_Emitting):
     what = "ITT"
 
     def _ranges(self) -> tuple[Callable[[str], Any], Callable[[], Any]]:
-        from tritorch.profiler.marks import itt
+        from tritorch.profiling import itt
 
         return itt.push, itt.pop
 

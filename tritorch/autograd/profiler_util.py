@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tritorch.core.deprecation import deprecated
 from tritorch.core.profiling import DeviceType
-from tritorch.profiler.recorded.tables import (
+from tritorch.profiling.tables import (
     _build_table,
     _format_memory as _format_memory,
     _format_time,

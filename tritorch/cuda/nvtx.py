@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from tritorch.profiler.marks import nvtx
+from tritorch.profiling import nvtx
 
 __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]
 

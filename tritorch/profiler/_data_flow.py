@@ -14,7 +14,7 @@ from typing import Any
 from tritorch.core.device import device as Device
 from tritorch.core.profiling import RecordScope
 from tritorch.profiler._utils import traverse_dfs
-from tritorch.profiler.recorded.event_trees import EventType, ProfilerEvent, TensorMetadata
+from tritorch.profiling.event_trees import EventType, ProfilerEvent, TensorMetadata
 from tritorch.schema import table
 from tritorch.schema.signature import FunctionSchema
 from tritorch.schema.tensor_type import TensorType

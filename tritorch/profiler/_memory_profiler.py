@@ -33,7 +33,7 @@ from tritorch.profiler._data_flow import (
     is_memory,
     is_of_backward,
 )
-from tritorch.profiler.recorded.event_trees import ProfilerEvent
+from tritorch.profiling.event_trees import ProfilerEvent
 
 __all__ = [
     "Action", "Category", "CategoryDict", "CategoryElement", "DataFlowEdge", "DataFlowGraph",

@@ -12,7 +12,7 @@ from typing import Any
 import tritorch as torch
 from tritorch.profiler._utils import index_of_first_match, traverse_bfs, traverse_dfs
 from tritorch.profiler.profiler import profile
-from tritorch.profiler.recorded.event_trees import (
+from tritorch.profiling.event_trees import (
     EventType,
     PyCallFields,
     PyCCallFields,

@@ -12,8 +12,8 @@ from tritorch.cli import commands
 from tritorch.compat import as_torch
 from tritorch.core.profiling import events
 from tritorch.profiler._page import write_page
-from tritorch.profiler.recorded.recordings import Options, Recorder
-from tritorch.profiler.recorded.traces import write_trace
+from tritorch.profiling.recordings import Options, Recorder
+from tritorch.profiling.traces import write_trace
 
 _MOST_EVENTS = 4_000_000
 

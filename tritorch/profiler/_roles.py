@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.core import profiling
-from tritorch.profiler.recorded.recordings import Recording
+from tritorch.profiling.recordings import Recording
 
 
 class Role(enum.IntEnum):

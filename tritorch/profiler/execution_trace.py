@@ -8,7 +8,7 @@ import tempfile
 from typing import Any
 
 from tritorch.core import profiling
-from tritorch.profiler.recorded.recordings import Call, Options, Recorder, Recording, Shape, spans
+from tritorch.profiling.recordings import Call, Options, Recorder, Recording, Shape, spans
 
 __all__ = ["ExecutionTraceObserver"]
 

@@ -1,4 +1,4 @@
-"""Marks for Intel's profilers (`profiler/marks/itt.py`)."""
+"""Marks for Intel's profilers (`profiling/itt.py`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from tritorch.profiler.marks import itt
+from tritorch.profiling import itt
 
 __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]
 

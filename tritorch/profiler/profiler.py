@@ -21,8 +21,8 @@ from tritorch.core.deprecation import deprecated
 from tritorch.core.profiling import ProfilerActivity
 from tritorch.profiler._memory_profiler import MemoryProfile, MemoryProfileTimeline
 from tritorch.profiler.execution_trace import ExecutionTraceObserver
-from tritorch.profiler.recorded.recordings import Recorder
-from tritorch.profiler.recorded.traces import write_trace
+from tritorch.profiling.recordings import Recorder
+from tritorch.profiling.traces import write_trace
 
 __all__ = [
     "ExecutionTraceObserver", "ProfilerAction", "profile", "schedule", "supported_activities",

@@ -17,7 +17,7 @@ from tritorch.profiler._page.peaks import Peak, peak_of
 from tritorch.profiler._page.run import Run, is_users
 from tritorch.profiler._page.tables import Tables
 from tritorch.profiler._page.timeline import timeline
-from tritorch.profiler.recorded.recordings import Recording
+from tritorch.profiling.recordings import Recording
 from tritorch.version import __version__
 
 __all__ = ["page_data", "write_file", "write_page"]

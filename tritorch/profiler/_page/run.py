@@ -14,7 +14,7 @@ import numpy as np
 
 from tritorch.core import profiling
 from tritorch.core.profiling import events
-from tritorch.profiler.recorded.recordings import Recording, Span, Thread
+from tritorch.profiling.recordings import Recording, Span, Thread
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _LIBRARIES = tuple(

@@ -17,7 +17,7 @@ from tritorch import backends
 from tritorch.core import profiling
 from tritorch.profiler._page.peaks import Peak
 from tritorch.profiler._page.run import Host, Run, rounded
-from tritorch.profiler.recorded.recordings import Call, Shape
+from tritorch.profiling.recordings import Call, Shape
 
 
 @dataclass

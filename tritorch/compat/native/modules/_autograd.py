@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tritorch.core.profiling import ActiveProfilerType, DeviceType
-from tritorch.profiler.recorded.kineto import (
+from tritorch.profiling.kineto import (
     KinetoEvent as _KinetoEvent,
     ProfilerResult as _ProfilerResult,
 )
-from tritorch.profiler.recorded.recordings import Recorder
+from tritorch.profiling.recordings import Recorder
 
 __all__ = ["DeviceType", "_KinetoEvent", "_ProfilerResult", "_profiler_type"]
 

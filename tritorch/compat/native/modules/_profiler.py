@@ -12,7 +12,7 @@ from tritorch.core.profiling import (
     ProfilerActivity,
     RecordScope,
 )
-from tritorch.profiler.recorded.event_trees import (
+from tritorch.profiling.event_trees import (
     AllocationFields as _ExtraFields_Allocation,
     BackendFields as _ExtraFields_Backend,
     EventType as _EventType,

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tritorch.core.profiling import DeviceType
-from tritorch.profiler.recorded.event_trees import ProfilerEvent, event_tree
+from tritorch.profiling.event_trees import ProfilerEvent, event_tree
 
 if TYPE_CHECKING:
     from tritorch.autograd.profiler_util import FunctionEvent
-    from tritorch.profiler.recorded.recordings import Recording
+    from tritorch.profiling.recordings import Recording
 
 _correlations = itertools.count(1)  # of what devices were asked for, in all profiles of a process
 
@@ -150,7 +150,7 @@ class ProfilerResult:
 
     def save(self, path: str) -> None:
         """A file of Kineto's form."""
-        from tritorch.profiler.recorded.traces import write_trace
+        from tritorch.profiling.traces import write_trace
 
         write_trace(self._recording, path, {}, {})
 

@@ -16,8 +16,8 @@ from tritorch.core import layout as layouts, precision, profiling
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import all_dtypes
 from tritorch.core.profiling import RecordScope, events
-from tritorch.profiler.recorded.recordings import Recording, Shape, Thread, function_of, short_path
-from tritorch.profiler.recorded.tensor_ids import number_tensors
+from tritorch.profiling.recordings import Recording, Shape, Thread, function_of, short_path
+from tritorch.profiling.tensor_ids import number_tensors
 
 _dtypes = {str(each).rpartition(".")[2]: each for each in all_dtypes}
 _numbers = itertools.count(1)  # of operators, in all profiles of a process

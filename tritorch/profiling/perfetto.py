@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 
 from tritorch.core import profiling
-from tritorch.profiler.recorded.recordings import Recording, Thread, spans
+from tritorch.profiling.recordings import Recording, Thread, spans
 
 _SEQUENCE = 1
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4

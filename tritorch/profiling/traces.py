@@ -17,8 +17,8 @@ from typing import IO, Any
 import numpy as np
 
 from tritorch.core import profiling
-from tritorch.profiler.recorded.perfetto import write_perfetto
-from tritorch.profiler.recorded.recordings import Call, Recording, Shape, Thread, function_of, spans
+from tritorch.profiling.perfetto import write_perfetto
+from tritorch.profiling.recordings import Call, Recording, Shape, Thread, function_of, spans
 
 _CATEGORIES = {
     profiling.OP: "cpu_op", profiling.ANNOTATION: "user_annotation", profiling.NODE: "cpu_op",

@@ -21,7 +21,7 @@ import numpy as np
 from tritorch.autograd.profiler_util import EventList, FunctionEvent, _filter_name
 from tritorch.core import profiling
 from tritorch.core.profiling import DeviceType, events
-from tritorch.profiler.recorded.parts import with_parts
+from tritorch.profiling.parts import with_parts
 
 EVENT = np.dtype(
     [
@@ -391,7 +391,7 @@ _OF_MEMORY = (profiling.MEMORY, profiling.ROLE)
 _READ = ("begin", "end", "sequence", "shapes", "stack", "extra", "kind")
 _PLACED = (profiling.OP, profiling.NODE)
 _SCOPES = {profiling.NODE: 1, profiling.ANNOTATION: 7}
-_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MODULES = os.path.join(_OURS, "nn", "modules")
 
 

@@ -1,1 +1,0 @@
-"""Marks for other profilers: NVTX and ITT."""

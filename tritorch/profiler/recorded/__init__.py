@@ -1,1 +1,0 @@
-"""Recorded events of a profile as objects, tables, trees and files."""
