@@ -12,7 +12,12 @@ from typing import Any
 import tritorch as torch
 from tritorch.profiler._utils import index_of_first_match, traverse_bfs, traverse_dfs
 from tritorch.profiler.profiler import profile
-from tritorch.profiling.event_trees import EventType, PyCallFields, PyCCallFields, TorchOpFields
+from tritorch.profiling.event_trees import (
+    EventType,
+    PyCallFields,
+    PyCCallFields,
+    TorchOpFields,
+)
 from tritorch.utils import benchmark
 
 _GUIDE = "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html"

@@ -1,1 +1,1 @@
-"""Recorded events of a profile as objects, tables, trees and files; marks for other profilers."""
+"""Recorded events of a profile as objects, tables, trees and files; marks for NVTX and ITT."""

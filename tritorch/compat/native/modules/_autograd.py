@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from tritorch.core.profiling import ActiveProfilerType, DeviceType
-from tritorch.profiling.kineto import KinetoEvent as _KinetoEvent, ProfilerResult as _ProfilerResult
+from tritorch.profiling.kineto import (
+    KinetoEvent as _KinetoEvent,
+    ProfilerResult as _ProfilerResult,
+)
 from tritorch.profiling.recordings import Recorder
 
 __all__ = ["DeviceType", "_KinetoEvent", "_ProfilerResult", "_profiler_type"]
