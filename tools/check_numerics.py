@@ -7,7 +7,7 @@
 Prints for each function and dtype the worst figure and where it was, relative to what is allowed:
 of transforms 1e-12 (float64) or 1e-5 (float32) of the result's norm, beside NumPy's in float64; of
 factors residuals and orthogonality of 50 n eps.  The exit status is 1 where one is above 1.
-tests/ops/test_gpu_fft.py and test_gpu_linalg.py hold samples of the same.
+tests/ops/gpu/test_fft.py and test_linalg.py hold samples of the same.
 """
 
 from __future__ import annotations

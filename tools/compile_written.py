@@ -17,8 +17,10 @@ import os
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # behind the package that is installed
 os.environ.setdefault("TRITORCH_SIMULATE_CUDA", "discard_launches=1,poison=0,memory=64G")
 CALLS = 5  # programs are made at the third and fourth
 MAIN, OTHERS = 90, (80, 86, 89, 100, 120)
@@ -26,9 +28,8 @@ MAIN, OTHERS = 90, (80, 86, 89, 100, 120)
 
 def written(options: Any, opinfo: Any) -> tuple[list[Any], collections.Counter[str]]:
     """The kernels that are written for the operators; of how many operators, and calls."""
-    from compare_compiled import between, operators, outcome
-
     import tritorch
+    from tools.compare.compiled import between, operators, outcome
     from tritorch.compilation.follow.regions import Follower, Options
     from tritorch.compilation.plan.plans import Making
     from tritorch.triton import trace
@@ -49,7 +50,7 @@ def written(options: Any, opinfo: Any) -> tuple[list[Any], collections.Counter[s
 
 def main() -> int:
     """Compiles; the exit status says whether a kernel does not compile, or spills on sm_90."""
-    from compare_compiled import arguments
+    from tools.compare.compiled import arguments
 
     parser = arguments(__doc__)
     parser.add_argument("--mode", default="default", choices=["default", "exact"])

@@ -153,7 +153,7 @@ waiting() {
   (cd "$WORK/run" && PYTHONPATH=$WORK/site:${PYTHONPATH:-} TRITORCH_TEST_DEVICE=cuda TRITORCH_COMPILERS=all \
     TRITON_CACHE_DIR=$(mktemp -d) TRITORCH_CACHE_DIR=$(mktemp -d) timeout 540 \
     "$(interpreter)" -m pytest -q -p no:cacheprovider tests/cuda/test_launch.py tests/cuda/test_copies.py \
-    tests/ops/test_gpu_sorting.py -m "device and not simulated and not compile")
+    tests/ops/gpu/test_sorting.py -m "device and not simulated and not compile")
 }
 
 bench() {

@@ -82,10 +82,12 @@ PyObject* get_ndim(PyObject* self, void*) {
 PyObject* get_dtype(PyObject* self, void*) {
   PyObject* array = array_of(reinterpret_cast<Tensor*>(self));
   if (!array) return PyErr_Format(PyExc_RuntimeError, "the tensor is not initialised");
-  const NDArray* host = as_ndarray(array);
-  Ref dtype(host ? Py_NewRef(host->descr) : PyObject_GetAttr(array, names.dtype));
-  if (!dtype) return nullptr;
-  PyObject* ours = PyDict_GetItemWithError(registered.dtype_map, dtype.get());
+  if (const NDArray* host = as_ndarray(array)) {
+    PyObject* ours = PyDict_GetItemWithError(registered.dtype_map, host->descr);
+    return ours || PyErr_Occurred() ? Py_XNewRef(ours) : Py_NewRef(host->descr);
+  }
+  Ref dtype(PyObject_GetAttr(array, names.dtype));
+  PyObject* ours = dtype ? PyDict_GetItemWithError(registered.dtype_map, dtype.get()) : nullptr;
   if (ours) return Py_NewRef(ours);
   return PyErr_Occurred() ? nullptr : dtype.release();  // a device array has our dtypes itself
 }

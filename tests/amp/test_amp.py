@@ -1,4 +1,4 @@
-"""autocast and GradScaler against what PyTorch's did (tools/record_amp.py)."""
+"""autocast and GradScaler against what PyTorch's did (tools/record/amp.py)."""
 
 import json
 import pickle

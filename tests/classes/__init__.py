@@ -1,1 +1,1 @@
-"""PyTorch's classes, recorded: `tools/record_classes.py` writes recorded.json."""
+"""PyTorch's classes, recorded: `tools/record/classes.py` writes recorded.json."""

@@ -1,7 +1,7 @@
 """Everything that draws on the CPU, as calls that PyTorch and tritorch both take.
 
-tests/core/test_random.py holds the numbers against what is recorded (tools/record_random.py),
-tools/compare_random.py against an installed PyTorch's, and bench/random_draws.py measures the time.
+tests/core/test_random.py holds the numbers against what is recorded (tools/record/generators.py),
+tools/compare/generators.py against an installed PyTorch's; bench/random_draws.py takes the time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`repr` as PyTorch's, against texts that tools/record_reprs.py recorded from it."""
+"""`repr` as PyTorch's, against texts that tools/record/reprs.py recorded from it."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7):
 SLOW_DOUBLES = {86: 64, 89: 64, 120: 64}
 
 # The other families keep theirs in files of their own.
-for _path in sorted(pathlib.Path(__file__).parent.glob("variants_*.py")):
+for _path in sorted(pathlib.Path(__file__).parent.glob("variants/[!_]*.py")):
     _spec = importlib.util.spec_from_file_location(_path.stem, _path)
     _module = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(_module)

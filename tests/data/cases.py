@@ -1,6 +1,6 @@
 """Expressions that PyTorch and tritorch must answer alike: values, errors, warnings.
 
-tools/record_data.py writes PyTorch's answers to recorded.json.
+tools/record/data.py writes PyTorch's answers to recorded.json.
 """
 
 from __future__ import annotations

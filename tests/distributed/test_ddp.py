@@ -14,7 +14,7 @@ def test_data_parallel_training(size):
 
 
 def test_the_example_gpt_learns_as_in_one_process():
-    """tools/compare_ddp.py does so on more processes and on the simulated GPU."""
+    """tools/compare/ddp.py does so on more processes and on the simulated GPU."""
     printed = Ranks("gpt_program.py", 2, "cpu", 3, 2, "eager", "compiled").succeed()[0]
     lines = [json.loads(line) for line in printed.splitlines()]
     assert [line["way"] for line in lines] == ["eager", "compiled"]

@@ -1,7 +1,7 @@
 """Distributions whose values the real torch and scipy.stats have recorded.
 
 Expressions are evaluated with D (torch.distributions) and T (a float64 tensor of numbers, or of a
-shape's fixed numbers: T("2 3")); `tools/record_distributions.py` and the tests do the same with
+shape's fixed numbers: T("2 3")); `tools/record/distributions.py` and the tests do the same with
 them.
 """
 

@@ -1,4 +1,4 @@
-"""Distributions against what torch and scipy.stats recorded (tools/record_distributions.py)."""
+"""Distributions against what torch and scipy.stats recorded (tools/record/distributions.py)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Expressions whose values and errors are compared with PyTorch's, as text; by family.
 
-tools/record_expressions.py writes down what they give with the real torch.
+tools/record/expressions.py writes down what they give with the real torch.
 """
 
 import copy

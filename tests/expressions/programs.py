@@ -1,6 +1,6 @@
 """Programs as data: a list of statements over v0, v1, ...; what they give, and how two compare.
 
-tools/compare_with_torch.py draws such programs and runs them with both libraries; what torch gave
+tools/compare/operators.py draws such programs and runs them with both libraries; what torch gave
 is recorded here as chains.json, and held against tritorch by test_chains.py.
 """
 

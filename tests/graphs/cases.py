@@ -1,7 +1,7 @@
 """Small programs about nodes, hooks, saved tensors and custom functions, as they run under PyTorch.
 
 Each is a text that calls `say(...)`; what it said, and the warnings and the error that it ended in,
-are what tools/record_expressions.py writes down (`graphs`).
+are what tools/record/expressions.py writes down (`graphs`).
 """
 
 from __future__ import annotations

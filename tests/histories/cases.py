@@ -1,6 +1,6 @@
 """Small programs about what autograd remembers of writes, as functions of the library.
 
-tools/record_expressions.py writes down what they give with the real torch.
+tools/record/expressions.py writes down what they give with the real torch.
 """
 
 from __future__ import annotations

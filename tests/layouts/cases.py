@@ -1,6 +1,6 @@
 """Where views and results lie: their shape, strides and offset, or the error.
 
-A family is a grid: each template with each of its operands.  tools/record_expressions.py writes
+A family is a grid: each template with each of its operands.  tools/record/expressions.py writes
 down what they give with the real torch.
 """
 

@@ -1,6 +1,6 @@
 """Expressions of the top-level namespace's lesser names, compared with PyTorch's as text.
 
-tools/record_expressions.py writes down what they give with the real torch.  Where messages are
+tools/record/expressions.py writes down what they give with the real torch.  Where messages are
 our own, only the error's type is compared: those families are in ERRORS_BY_TYPE.
 """
 

@@ -1,4 +1,4 @@
-"""Modules and the inputs that they are tried with; used by the tests and by tools/record_nn.py.
+"""Modules and the inputs that they are tried with; used by the tests and by tools/record/nn.py.
 
 A case is an expression that makes a module, and a list of inputs: a shape (floats), or a string
 that is evaluated (integers and the like).

@@ -1,4 +1,4 @@
-"""Every module against what PyTorch's printed and computed (recorded by tools/record_nn.py)."""
+"""Every module against what PyTorch's printed and computed (recorded by tools/record/nn.py)."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ TEXTS = json.loads(str(RECORDED["texts"]))
 @pytest.mark.parametrize("index", range(len(cases.CASES)), ids=lambda i: cases.CASES[i][0])
 def test_as_recorded(index):
     recorded = TEXTS[index]
-    assert recorded["case"] == cases.CASES[index][0], "run tools/record_nn.py again"
+    assert recorded["case"] == cases.CASES[index][0], "run tools/record/nn.py again"
     found = cases.run(torch, index)
     assert found.pop("repr") == recorded["repr"]
     assert found.pop("state") == recorded["state"]

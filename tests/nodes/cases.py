@@ -1,7 +1,7 @@
 """What the node of an expression is called and says of what it keeps, beside PyTorch.
 
 The expressions of tests/saved, and the families below, with the same inputs.  What is written down
-(tools/record_expressions.py nodes) is for each result the name of its `grad_fn`, of its type, and
+(tools/record/expressions.py nodes) is for each result the name of its `grad_fn`, of its type, and
 each of its `_saved_` attributes: a number or word as it prints, a tensor by shape, dtype and sum.
 """
 

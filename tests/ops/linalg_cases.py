@@ -1,4 +1,4 @@
-"""Calls of linear algebra whose results the real torch has recorded (tools/record_linalg.py).
+"""Calls of linear algebra whose results the real torch has recorded (tools/record/linalg.py).
 
 `torch` is either library.  Inputs come from NumPy by name: r real, c complex; what is unique up to
 a sign or phase only is made so that it does not matter.

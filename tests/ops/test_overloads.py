@@ -1,6 +1,6 @@
 """Overloads of ATen behind the public functions: numbers for words, what is kept, gradients.
 
-`tools/compare_overloads.py` holds all that PyTorch's operator database reaches to PyTorch.
+`tools/compare/overloads.py` holds all that PyTorch's operator database reaches to PyTorch.
 """
 
 import math

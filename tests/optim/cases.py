@@ -1,4 +1,4 @@
-"""What tools/record_optim.py runs on torch and the tests run on tritorch: `M` is either."""
+"""What tools/record/optim.py runs on torch and the tests run on tritorch: `M` is either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizers beside what tools/record_optim.py recorded from PyTorch."""
+"""Optimizers beside what tools/record/optim.py recorded from PyTorch."""
 
 from __future__ import annotations
 

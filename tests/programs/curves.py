@@ -1,6 +1,6 @@
 """How the examples are run for their loss curves, with any library in torch's place.
 
-The tests run them with tritorch, tools/record_examples.py with torch.  Data come from NumPy in the
+The tests run them with tritorch, tools/record/examples.py with torch.  Data come from NumPy in the
 examples themselves; here the weights do too.
 """
 

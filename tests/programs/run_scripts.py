@@ -1,6 +1,6 @@
 """Runs the scripts one after the other and prints what they printed, as JSON.
 
-The tests run this by `python -m tritorch run`, tools/record_programs.py with torch.
+The tests run this by `python -m tritorch run`, tools/record/programs.py with torch.
 """
 
 import contextlib

@@ -215,7 +215,7 @@ def test_names_that_programs_use(tmp_path):
     assert done.stdout == "done\n", done.stderr
 
 
-# Every 25th module of PyTorch; `tools/record_names.py --check` takes all, and PyTorch's own list.
+# Every 25th module of PyTorch; `tools/record/names.py --check` takes all, and PyTorch's own list.
 EVERY = """
 import sys, torch
 from tritorch import _names

@@ -1,7 +1,7 @@
 """What operators keep for their gradients: which inputs and outputs may be written afterwards.
 
 For each expression: every floating input and output in turn is written in place before the backward
-pass, which then raises ("kept") or does not.  tools/record_expressions.py writes down what the real
+pass, which then raises ("kept") or does not.  tools/record/expressions.py writes down what the real
 torch says; whatever is free there must be free here, or valid programs fail.
 """
 

@@ -1,6 +1,6 @@
 """Objects whose pickles are held against PyTorch's: constructors by the names of both libraries.
 
-tools/record_layouts.py ran them with torch; layouts.json has the fields of each object's state and
+tools/record/layouts.py ran them with torch; layouts.json has the fields of each object's state and
 the names that its file refers to.
 """
 

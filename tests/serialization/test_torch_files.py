@@ -1,4 +1,4 @@
-"""Files written by the real torch (tools/record_checkpoints.py), read without it."""
+"""Files written by the real torch (tools/record/checkpoints.py), read without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SummaryWriter writes what PyTorch's writes (recorded by tools/record_tensorboard.py)."""
+"""SummaryWriter writes what PyTorch's writes (recorded by tools/record/event_files.py)."""
 
 import json
 import subprocess

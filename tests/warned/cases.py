@@ -1,6 +1,6 @@
 """Calls that PyTorch warns of: each is run twice in one process, so that what is said once shows.
 
-tools/record_expressions.py warned writes down, for the first call and the second, the category and
+tools/record/expressions.py warned writes down, for the first call and the second, the category and
 the first six words of every warning, and the kind of the error that a call ends in.
 """
 

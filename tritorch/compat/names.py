@@ -1,4 +1,4 @@
-"""The names of PyTorch, as tools/record_names.py wrote them down.
+"""The names of PyTorch, as tools/record/names.py wrote them down.
 
 They tell what tritorch lacks yet from what nobody has; `tritorch.fft` says which.
 """
@@ -21,7 +21,7 @@ Lacking = Callable[[str, str], Any]  # of a module's path below torch, and a nam
 
 
 class Entry(NamedTuple):
-    """What is known of a name: tools/record_names.py says how it is written."""
+    """What is known of a name: tools/record/names.py says how it is written."""
 
     mark: str  # "~": not offered, "+": defined here and known by a package around
     home: str  # where the object lives: below torch, after ">" elsewhere; "@" for a module

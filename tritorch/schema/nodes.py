@@ -1,6 +1,6 @@
 """What autograd's nodes of ATen's operators are called, and what they keep: `nodes.txt`.
 
-`tools/record_nodes.py` writes the file; it is read when somebody looks at a node.
+`tools/record/nodes.py` writes the file; it is read when somebody looks at a node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The schemas of PyTorch's operators, by namespace, name and overload, read when one is asked for.
 
 `aten.txt` has ATen's, `others.txt` those of other namespaces, `core.txt` the names of ATen's core
-set; `tools/record_aten.py` writes them.
+set; `tools/record/aten.py` writes them.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 
 
 # BLOCK_M, BLOCK_N, warps, and stages for 128 bytes of the inner dim: what fits the shared memory of
-# sm_90 and sm_100 and spills nothing (tests/cuda/variants_matmul.py compiles each).
+# sm_90 and sm_100 and spills nothing (tests/cuda/variants/matmul.py compiles each).
 TMA_TILES = (
     (128, 256, 8, 3),
     (256, 128, 8, 3),

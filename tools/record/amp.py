@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Records what PyTorch's autocast does, for tests/amp.
+
+PYTHON_WITH_TORCH tools/record/amp.py
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "amp"
+
+
+def _registered(torch: Any, key: str) -> list[str]:
+    """The operators that have a kernel for a dispatch key."""
+    found = set()
+    for schema in torch._C._jit_get_all_schemas():
+        if schema.name.startswith("aten::"):
+            full = f"{schema.name}.{schema.overload_name}".rstrip(".")
+            try:
+                if torch._C._dispatch_has_kernel_for_dispatch_key(full, key):
+                    found.add(schema.name.removeprefix("aten::"))
+            except RuntimeError:
+                pass  # a schema of the JIT's own
+    return sorted(found)
+
+
+def main() -> None:
+    """Writes what torch does."""
+    import torch
+
+    warnings.simplefilter("ignore")
+    spec = importlib.util.spec_from_file_location("amp_cases", FOLDER / "cases.py")
+    assert spec is not None and spec.loader is not None
+    cases: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(cases)
+    recorded = {
+        "dtypes": {e: cases.result(torch, e) for e in cases.EXPRESSIONS},
+        "scaler": cases.scaler(torch),
+        "registered": {
+            "cpu": _registered(torch, "AutocastCPU"),
+            "cuda": _registered(torch, "AutocastCUDA"),
+        },
+    }
+    (FOLDER / "recorded.json").write_text(json.dumps(recorded, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""Records what PyTorch's SummaryWriter writes, for tests/tensorboard.
+
+PYTHON_WITH_TORCH_AND_TENSORBOARD tools/record/event_files.py
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "tensorboard"
+
+
+def main() -> None:
+    """Writes the file."""
+    import torch
+    from torch.utils.tensorboard import SummaryWriter
+
+    spec = importlib.util.spec_from_file_location("cases", FOLDER / "cases.py")
+    assert spec is not None and spec.loader is not None
+    cases = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(cases)
+    with tempfile.TemporaryDirectory() as folder:
+        cases.log(torch, SummaryWriter, folder)
+        found = cases.read(folder)
+    target = FOLDER / "recorded.json"
+    target.write_text(json.dumps(found, indent=None, separators=(",", ":")).replace('{"', '\n{"'))
+    print(f"{target}: {target.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
