@@ -15,7 +15,7 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
     ("page", "least"),
     [
         ("operators", 4),
-        ("adding", 3),
+        ("adding", 4),
         ("custom_operators", 4),
         ("archives", 1),
         ("nested", 1),
