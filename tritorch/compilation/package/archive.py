@@ -188,15 +188,6 @@ class Archive:
         except (PackageError, *_DAMAGE):
             return b""
 
-    def kernel_keys(self) -> list[tuple[int, str]]:
-        """The targets and keys of all kernels."""
-        found = []
-        for name in self._infos:
-            parts = name.split("/")
-            if len(parts) == 3 and parts[0] == "kernels" and parts[1][3:].isdigit():
-                found.append((int(parts[1][3:]), parts[2]))
-        return found
-
 
 class _Mapped(io.RawIOBase):
     """Mapped memory as a file."""

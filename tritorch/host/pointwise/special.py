@@ -180,13 +180,6 @@ def log_ndtr(x: Array) -> Array:
 # ---- the gamma function ----
 
 
-def sin_pi(x: Array) -> Array:
-    """sin(pi x), exactly 0 at integers."""
-    r = x - 2 * np.rint(x / 2)  # in [-1, 1]
-    r = np.where(np.abs(r) > 0.5, np.copysign(1, r) - r, r)
-    return np.sin(math.pi * r)
-
-
 _STIRLING = (
     1 / 12,
     -1 / 360,

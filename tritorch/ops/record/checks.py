@@ -48,17 +48,6 @@ def require_tensor(value: Any, name: str, argument: str, position: int) -> Tenso
     return value
 
 
-def require_same_device(name: str, *tensors: Tensor | None) -> None:
-    """All on one device."""
-    present = [tensor for tensor in tensors if tensor is not None]
-    for tensor in present[1:]:
-        if tensor.device != present[0].device:
-            raise RuntimeError(
-                f"Expected all tensors to be on the same device, but found at least two devices, "
-                f"{present[0].device} and {tensor.device}! (when checking arguments of {name})"
-            )
-
-
 def require_scalar_type(wanted: Tensor, *found: Tensor | None) -> None:
     """All of one dtype, as PyTorch's kernels ask for their operands' memory."""
     for tensor in found:

@@ -35,11 +35,6 @@ from tritorch.trees.nodes import register_structseq
 _UNSET: Any = object()
 
 
-def _as_1d(x: Tensor) -> Tensor:
-    """Reductions see at least one dim."""
-    return x if x.ndim else reshape(x, 1)
-
-
 def spread(g: Tensor, dims: tuple[int, ...], keepdim: bool, shape: Any) -> Tensor:
     """A reduction's gradient, expanded to the shape of its input."""
     return expand(kept(g, dims, keepdim), shape)

@@ -64,11 +64,6 @@ class check_sparse_tensor_invariants(Scope):
         return checked
 
 
-def unchecked() -> Scope:
-    """Within, invariants are not looked at: for tensors made of others."""
-    return check_sparse_tensor_invariants(False)
-
-
 # ---- COO -----------------------------------------------------------------------------------------
 
 
