@@ -66,7 +66,7 @@ def _register_reductions() -> None:
 
 
 def _declare_internal() -> None:
-    from tritorch.compat.legacy_operators import internal  # noqa: F401
+    from tritorch.compat.legacy_operators import internal, matrices  # noqa: F401
 
 
 late_bound.reduce_tensor, late_bound.reduce_parameter = _reduce_tensor, _reduce_parameter
