@@ -6,11 +6,12 @@ PYTHON_WITH_TORCH tools/record/amp.py
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import warnings
 from pathlib import Path
 from typing import Any
+
+from reading import read_cases
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "amp"
 
@@ -34,10 +35,7 @@ def main() -> None:
     import torch
 
     warnings.simplefilter("ignore")
-    spec = importlib.util.spec_from_file_location("amp_cases", FOLDER / "cases.py")
-    assert spec is not None and spec.loader is not None
-    cases: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(cases)
+    cases = read_cases(FOLDER / "cases.py")
     recorded = {
         "dtypes": {e: cases.result(torch, e) for e in cases.EXPRESSIONS},
         "scaler": cases.scaler(torch),

@@ -6,9 +6,10 @@ PYTHON_WITH_TORCH tools/record/data.py
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
+
+from reading import read_cases
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "data"
 TARGET = FOLDER / "recorded.json"
@@ -18,10 +19,7 @@ def main() -> None:
     """Writes what torch answers."""
     import torch
 
-    spec = importlib.util.spec_from_file_location("data_cases", FOLDER / "cases.py")
-    assert spec is not None and spec.loader is not None
-    cases = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(cases)
+    cases = read_cases(FOLDER / "cases.py")
     names = cases.namespace(torch)
     answers = {e: cases.answer(e, names) for e in cases.EXPRESSIONS}
     TARGET.write_text(json.dumps(answers, indent=1) + "\n")

@@ -6,10 +6,11 @@ PYTHON_WITH_TORCH_AND_TENSORBOARD tools/record/event_files.py
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import tempfile
 from pathlib import Path
+
+from reading import read_cases
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "tensorboard"
 
@@ -19,10 +20,7 @@ def main() -> None:
     import torch
     from torch.utils.tensorboard import SummaryWriter
 
-    spec = importlib.util.spec_from_file_location("cases", FOLDER / "cases.py")
-    assert spec is not None and spec.loader is not None
-    cases = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(cases)
+    cases = read_cases(FOLDER / "cases.py")
     with tempfile.TemporaryDirectory() as folder:
         cases.log(torch, SummaryWriter, folder)
         found = cases.read(folder)

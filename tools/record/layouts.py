@@ -9,11 +9,11 @@ tritorch/serialization/homes.txt where PyTorch defines the classes that its pack
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 from pathlib import Path
 
 import torch
+from reading import read_cases
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests/serialization"
@@ -26,10 +26,7 @@ PACKAGES = (
 
 def main() -> None:
     """Records all cases."""
-    spec = importlib.util.spec_from_file_location("layout_cases", FOLDER / "layout_cases.py")
-    assert spec is not None and spec.loader is not None
-    cases = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(cases)
+    cases = read_cases(FOLDER / "layout_cases.py")
     lines = [f"{json.dumps(code)}: {json.dumps(cases.layout(torch, code))}" for code in cases.CASES]
     (FOLDER / "layouts.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
     homes = [f"{home}.{name} {package}\n" for home, name, package in sorted(published())]

@@ -8,22 +8,19 @@ The cases are in tests/optim/cases.py: the tests run them with tritorch in torch
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import warnings
 from pathlib import Path
 from typing import Any
+
+from reading import read_cases
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "optim"
 TARGET = FOLDER / "recorded.json"
 
 
 def _cases() -> Any:
-    spec = importlib.util.spec_from_file_location("optim_cases", FOLDER / "cases.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return read_cases(FOLDER / "cases.py")
 
 
 def _sparse_adam(torch: Any, cases: Any, options: dict[str, Any]) -> Any:
