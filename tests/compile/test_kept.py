@@ -324,7 +324,7 @@ def test_sources_are_those_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name in kept.PACKAGES:
         (tmp_path / name).mkdir()
         (tmp_path / name / "one.py").write_text(f"x = '{name}'\n")
-    monkeypatch.setattr(kept.tritorch, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(kept, "_PACKAGE", tmp_path)
 
     def now(later: float = 60) -> str | None:
         kept.sources.cache_clear()

@@ -158,7 +158,7 @@ def test_shims_are_there_on_request():
 import importlib.metadata, importlib.util, sys
 import tritorch
 assert importlib.util.find_spec("flash_attn") is None
-tritorch.compat.shims.install("flash_attn")
+tritorch.shims.install("flash_attn")
 tritorch.as_torch()
 import torch
 from flash_attn import flash_attn_func
@@ -170,12 +170,12 @@ try:
     import flash_attn.models.gpt
 except ModuleNotFoundError as error:
     assert "does not serve it" in str(error)
-tritorch.compat.shims.install()
+tritorch.shims.install()
 import xformers.ops as xops
 ones = [torch.ones(1, 2, 1, 4)] * 3
 assert xops.memory_efficient_attention(*ones, attn_bias=xops.LowerTriangularMask()).eq(1).all()
 try:
-    tritorch.compat.shims.install("apex")
+    tritorch.shims.install("apex")
 except ValueError as error:
     assert "flash_attn, xformers" in str(error)
 """

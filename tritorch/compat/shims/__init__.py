@@ -50,17 +50,17 @@ def install(*names: str) -> None:
     for name in names or available():
         if name not in _MODULES:
             raise ValueError(
-                f"tritorch.compat.shims.install(): there is none for {name!r}, but for "
+                f"tritorch.shims.install(): there is none for {name!r}, but for "
                 f"{', '.join(available())}"
             )
         ours = f"{__name__}.{_MODULES[name]}"
         if name in sys.modules:
             if getattr(sys.modules[name], "__tritorch_shim__", False):
                 continue
-            raise RuntimeError(f"tritorch.compat.shims.install(): {name} is imported already")
+            raise RuntimeError(f"tritorch.shims.install(): {name} is imported already")
         if importlib.util.find_spec(name) is not None:
             raise RuntimeError(
-                f"tritorch.compat.shims.install(): {name} is installed; uninstall it first, so "
+                f"tritorch.shims.install(): {name} is installed; uninstall it first, so "
                 "that it is clear which of the two runs"
             )
         importlib.import_module(ours).install()

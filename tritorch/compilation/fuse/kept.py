@@ -45,6 +45,7 @@ from tritorch.triton import cache, kernel, keys
 FEWEST = 8  # calls of a block that is worth a file
 # The packages that decide about written kernels, in addition to kernels/: a test says so.
 PACKAGES = ("arrays", "autograd", "compilation", "core", "gpu", "host", "ops", "schema", "triton")
+_PACKAGE = Path(__file__).parents[2]
 _CLASSES: dict[str, type[Launched]] = {
     kind.__name__: kind for kind in (Fused, FusedList, FusedProduct, AddUp)
 }
@@ -81,7 +82,7 @@ Stamp = tuple[str, int, int, int]  # a file, its size, and when it was changed
 
 def _stamps() -> list[Stamp]:
     """The stamps of all files that decide."""
-    package, found = str(Path(__file__).parents[2]), []
+    package, found = str(_PACKAGE), []
     for name in PACKAGES:
         for folder, _, files in os.walk(os.path.join(package, name)):
             for path in (os.path.join(folder, file) for file in files if file.endswith(".py")):
