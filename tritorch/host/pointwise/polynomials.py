@@ -81,10 +81,10 @@ def _climb(x: Array, off: Array, n: Array, r: Recurrence) -> Array:
         now = steps.send(active)
         k += 1
         done = n == k
-        if np.isnan(now).all():
-            result[:active] = np.nan
-            break
         result[:active][done] = now[done]
+        if not np.isfinite(now).any():  # differences that are carried stay infinite
+            result[:active][n > k] = np.nan
+            break
         active = int(np.count_nonzero(n > k))
     out = np.empty_like(result)
     out[order] = result
