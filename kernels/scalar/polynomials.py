@@ -97,7 +97,10 @@ def orthogonal(x, off, degree, R: tl.constexpr):
         now = following.to(x.dtype)
         k += 1
         out = tl.where(climbing, now, out).to(x.dtype)
-        climbing = climbing & (k < n) & (now == now)
+        # What is infinite becomes NaN; differences that are carried would stay infinite for ever.
+        climbing = climbing & (k < n)
+        out = tl.where(climbing & (now - now != 0), float("nan"), out).to(x.dtype)
+        climbing = climbing & (now - now == 0)
     return out.to(kind)
 
 
