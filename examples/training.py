@@ -98,7 +98,7 @@ class Run:
         return self.options.out / "checkpoint.pt"
 
     def share(self, step: int) -> float:
-        """How much of the run is over before a step: by its number, or by the clock under
+        """The part of the run that is over before a step: by its number, or by the clock under
         --seconds."""
         return max(step / self.options.steps, self._progress.spent())
 

@@ -117,7 +117,7 @@ def off(x):
 
 @triton.jit
 def shifted_off(x):
-    """That of 2 x - 1, which rounds."""
+    """`off` of 2 x - 1, taken before that rounds."""
     x = x.to(tl.float64)
     return tl.where(x < 0.5, 2 * x, 2 * (x - 1))
 

@@ -49,7 +49,7 @@ class Heard(regions.Listener):
 
 
 def listed(section: str) -> dict[str, str]:
-    """What is written down: {name: "deferral" (it cannot be), "plan" (it has none), or both}."""
+    """The recorded fallbacks: {name: "deferral" (it cannot be), "plan" (it has none), or both}."""
     found = {}
     for line in LISTED.read_text().partition(f"[{section}]")[2].splitlines()[1:]:
         if line.startswith("["):

@@ -1,4 +1,4 @@
-"""What native code does not finish keeps no reference."""
+"""Native code that stops halfway keeps no reference."""
 
 import gc
 import sys
@@ -47,7 +47,7 @@ def test_a_node_without_memory_keeps_nothing():
         return False
 
     def kept(at):
-        """How many blocks of memory the attempts keep; None where no allocation fails."""
+        """The number of memory blocks that the attempts keep; None where no allocation fails."""
         gc.collect()  # the interpreter keeps small tuples for later, until now
         before = sys.getallocatedblocks()
         others = []

@@ -138,3 +138,11 @@ def test_large_polynomial_degrees_end():
     got = torch.special.chebyshev_polynomial_u(torch.tensor(2.0, dtype=torch.float64), n)
     assert got.isnan().tolist() == [True, True, False, False] and got[2:].tolist() == [0, 0]
     assert torch.special.hermite_polynomial_h(torch.tensor(0.1), torch.tensor(200.0)).isnan()
+
+
+@pytest.mark.device
+def test_large_polynomial_degrees_end_on_the_gpu():
+    n = torch.tensor([1e9, 1e18, 3.0], dtype=torch.float64, device="cuda")
+    x = torch.tensor(2.0, dtype=torch.float64, device="cuda")
+    got = torch.special.chebyshev_polynomial_u(x, n)
+    assert got.isnan().tolist() == [True, True, False] and got[2].item() == 56

@@ -1,4 +1,4 @@
-"""What of kernels/attention.py is compiled for real targets."""
+"""Variants of kernels/attention.py that are compiled for real targets."""
 
 import inspect
 

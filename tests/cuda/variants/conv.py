@@ -1,4 +1,4 @@
-"""What of kernels/conv*.py and depthwise.py is compiled for real targets."""
+"""Variants of kernels/conv*.py and depthwise.py that are compiled for real targets."""
 
 import inspect
 import itertools

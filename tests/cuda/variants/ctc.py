@@ -1,4 +1,4 @@
-"""What of kernels/ctc.py is compiled for real targets."""
+"""Variants of kernels/ctc.py that are compiled for real targets."""
 
 import inspect
 

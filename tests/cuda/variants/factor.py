@@ -1,4 +1,4 @@
-"""What of kernels/matrices/factor.py and ldl.py is compiled for real targets."""
+"""Variants of kernels/matrices/factor.py and ldl.py that are compiled for real targets."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What of kernels/fft.py is compiled for real targets."""
+"""Variants of kernels/fft.py that are compiled for real targets."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What of kernels/flex.py is compiled for real targets: with functions as programs have them."""
+"""Compiled variants of kernels/flex.py: with functions as programs have them."""
 
 import inspect
 

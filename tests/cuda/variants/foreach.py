@@ -1,4 +1,4 @@
-"""What of kernels/foreach.py is compiled for real targets."""
+"""Variants of kernels/foreach.py that are compiled for real targets."""
 
 import triton.language as tl
 

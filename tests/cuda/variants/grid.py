@@ -1,4 +1,4 @@
-"""What of kernels/images/grid.py is compiled for real targets."""
+"""Variants of kernels/images/grid.py that are compiled for real targets."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What of kernels/indexing.py is compiled for real targets."""
+"""Variants of kernels/indexing.py that are compiled for real targets."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What of kernels/matrices/jacobi.py is compiled for real targets."""
+"""Variants of kernels/matrices/jacobi.py that are compiled for real targets."""
 
 SIZES = {"jacobi_svd": ("n_rows", "n_cols"), "jacobi_eigh": ("n",), "jacobi_gram": ("n",)}
 

@@ -1,4 +1,4 @@
-"""What of kernels/loss.py is compiled for real targets."""
+"""Variants of kernels/loss.py that are compiled for real targets."""
 
 import inspect
 import itertools

@@ -1,4 +1,4 @@
-"""What of kernels/matrices/matmul.py is compiled for real targets."""
+"""Variants of kernels/matrices/matmul.py that are compiled for real targets."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What of kernels/nested.py is compiled for real targets."""
+"""Variants of kernels/nested.py that are compiled for real targets."""
 
 
 def move_rows(kind, offsets, to_padded, wide):

@@ -1,4 +1,4 @@
-"""What of kernels/norm.py and kernels/images/channels.py is compiled for real targets."""
+"""Variants of kernels/norm.py and kernels/images/channels.py that are compiled for real targets."""
 
 import inspect
 import math

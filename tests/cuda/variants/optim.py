@@ -1,4 +1,4 @@
-"""What of kernels/optim.py is compiled for real targets: every formula, the types that it meets."""
+"""Compiled variants of kernels/optim.py: every formula, the types that it meets."""
 
 import triton.language as tl
 

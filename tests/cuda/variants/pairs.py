@@ -1,4 +1,4 @@
-"""What of kernels/scalar/pairs.py is compiled for real targets."""
+"""Variants of kernels/scalar/pairs.py that are compiled for real targets."""
 
 import triton.language as tl
 

@@ -1,4 +1,4 @@
-"""What test_compile.py compiles of kernels/pointwise.py: every scalar function, every template."""
+"""Compiled variants of kernels/pointwise.py: every scalar function, every template."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What of kernels/images/pooling.py is compiled for real targets."""
+"""Variants of kernels/images/pooling.py that are compiled for real targets."""
 
 import inspect
 import math

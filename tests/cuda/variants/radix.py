@@ -1,4 +1,4 @@
-"""What of kernels/radix.py is compiled for real targets."""
+"""Variants of kernels/radix.py that are compiled for real targets."""
 
 from tests.cuda.variants.indexing import variant
 from tritorch.kernels import radix

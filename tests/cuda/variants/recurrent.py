@@ -1,4 +1,4 @@
-"""What of kernels/recurrent.py is compiled for real targets."""
+"""Variants of kernels/recurrent.py that are compiled for real targets."""
 
 import inspect
 

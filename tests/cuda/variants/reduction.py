@@ -1,4 +1,4 @@
-"""What test_compile.py compiles of kernels/reduction.py and kernels/scan.py."""
+"""Variants that test_compile.py compiles of kernels/reduction.py and kernels/scan.py."""
 
 import triton.language as tl
 

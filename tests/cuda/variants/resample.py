@@ -1,4 +1,4 @@
-"""What of kernels/images/resample.py is compiled for real targets."""
+"""Variants of kernels/images/resample.py that are compiled for real targets."""
 
 import triton.language as tl
 

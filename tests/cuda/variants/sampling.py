@@ -1,4 +1,4 @@
-"""What test_compile.py compiles of kernels/sampling.py."""
+"""Variants that test_compile.py compiles of kernels/sampling.py."""
 
 import triton.language as tl
 

@@ -1,4 +1,4 @@
-"""What test_compile.py compiles of kernels/shaping.py, kernels/random.py and
+"""Variants that test_compile.py compiles of kernels/shaping.py, kernels/random.py and
 kernels/scalar/complex.py."""
 
 import inspect

@@ -1,4 +1,4 @@
-"""What of kernels/softmax.py is compiled for real targets."""
+"""Variants of kernels/softmax.py that are compiled for real targets."""
 
 import triton.language as tl
 

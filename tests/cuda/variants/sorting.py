@@ -1,4 +1,4 @@
-"""What of kernels/sorting.py is compiled for real targets."""
+"""Variants of kernels/sorting.py that are compiled for real targets."""
 
 import inspect
 

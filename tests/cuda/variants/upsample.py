@@ -1,4 +1,4 @@
-"""What of kernels/images/upsample.py is compiled for real targets."""
+"""Variants of kernels/images/upsample.py that are compiled for real targets."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What of kernels/matrices/vectors.py is compiled for real targets."""
+"""Variants of kernels/matrices/vectors.py that are compiled for real targets."""
 
 import triton.language as tl
 
