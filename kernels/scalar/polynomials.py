@@ -32,7 +32,7 @@ def orthogonal(x, off, degree, R: tl.constexpr):
     """All of a block climb together, until the last has its degree or is NaN.
 
     off: what x, of Chebyshev's, is off from 1 or -1.  Near them, and of Laguerre's, differences are
-    carried on, which loses less (Reinsch).
+    carried on, which loses less (Reinsch); what overflows takes the recurrence's own way to NaN.
     R: first_x, first_one, x, kx, one, k, last, klast, divide, wave, is_hermite.
     """
     LIMIT: tl.constexpr = LIMIT_32 if x.dtype == tl.float32 else LIMIT_64
@@ -89,18 +89,15 @@ def orthogonal(x, off, degree, R: tl.constexpr):
             following = quotient(following, 1 + step)
         if WAVE != "":
             d = 2 * off * now + side * d
-            following = tl.where(near, d + side * now, following)
+            following = tl.where(near & (following - following == 0), d + side * now, following)
         elif R[0] < 0:  # Laguerre's
             d = quotient(step * d - x * now, 1 + step)
-            following = now + d
+            following = tl.where(following - following == 0, now + d, following)
         before = now
         now = following.to(x.dtype)
         k += 1
         out = tl.where(climbing, now, out).to(x.dtype)
-        # What is infinite becomes NaN; differences that are carried would stay infinite for ever.
-        climbing = climbing & (k < n)
-        out = tl.where(climbing & (now - now != 0), float("nan"), out).to(x.dtype)
-        climbing = climbing & (now - now == 0)
+        climbing = climbing & (k < n) & (now == now)
     return out.to(kind)
 
 

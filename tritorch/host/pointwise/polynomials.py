@@ -31,7 +31,7 @@ def _steps(x: Array, off: Array, r: Recurrence) -> Generator[Array, int | None]:
 
     Where p_(k-1) and p_k are near each other, or near opposites, their difference d_k is carried
     instead of p_(k-1), which loses less (Reinsch): of Laguerre's, and of Chebyshev's near `side`,
-    1 or -1, from which x is `off`.
+    1 or -1, from which x is `off`.  What overflows takes the recurrence's own way to NaN.
     """
     before = np.ones_like(x)
     now = r.first_x * x + r.first_one
@@ -46,22 +46,22 @@ def _steps(x: Array, off: Array, r: Recurrence) -> Generator[Array, int | None]:
                 x, off, side, near = x[:keep], off[:keep], side[:keep], near[:keep]
                 d, now, before = d[:keep], now[:keep], before[:keep]
             d = 2 * off * now + side * d
-            before, now = now, np.where(near, d + side * now, 2 * x * now - before)
+            plain = 2 * x * now - before
+            before, now = now, np.where(near & np.isfinite(plain), d + side * now, plain)
     k = 1
     d = now - before
     while True:
         keep = yield now
         if keep is not None:
             x, now, before, d = x[:keep], now[:keep], before[:keep], d[:keep]
+        up = (r.x + r.kx * k) * x + (r.one + r.k * k)
+        following = up * now - (r.last + r.klast * k) * before
+        if r.divide:
+            following /= 1 + r.divide * k
         if r is recurrences.LAGUERRE_L:
             d = (k * d - x * now) / (1 + k)
-            now = now + d
-        else:
-            up = (r.x + r.kx * k) * x + (r.one + r.k * k)
-            following = up * now - (r.last + r.klast * k) * before
-            if r.divide:
-                following /= 1 + r.divide * k
-            before, now = now, following
+            following = np.where(np.isfinite(following), now + d, following)
+        before, now = now, following
         k += 1
 
 
@@ -81,10 +81,10 @@ def _climb(x: Array, off: Array, n: Array, r: Recurrence) -> Array:
         now = steps.send(active)
         k += 1
         done = n == k
-        result[:active][done] = now[done]
-        if not np.isfinite(now).any():  # differences that are carried stay infinite
-            result[:active][n > k] = np.nan
+        if np.isnan(now).all():
+            result[:active] = np.nan
             break
+        result[:active][done] = now[done]
         active = int(np.count_nonzero(n > k))
     out = np.empty_like(result)
     out[order] = result
