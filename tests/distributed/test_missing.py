@@ -11,7 +11,7 @@ import pytest
 from tests.distributed.missing_program import TIMEOUT
 from tests.distributed.processes import HERE
 from tritorch.distributed import DistStoreError, HashStore, TCPStore
-from tritorch.distributed.stores import gathered
+from tritorch.distributed.stores import _FAILED, gathered
 
 CASES = {
     "init": (
@@ -63,6 +63,18 @@ def test_gathered_names_ranks_of_the_world():
     store.set("at1", "b")
     store.set("at2", "c")
     assert gathered(store, "at", [3, 5, 7], "a test") == [b"a", b"b", b"c"]
+
+
+def test_an_error_that_another_member_has_just_written_is_raised():
+    class Late(HashStore):
+        def multi_get(self, keys):
+            self.set(keys[1], _FAILED + b"a test: rank 5 is missing")
+            raise DistStoreError("wait timeout")
+
+    store = Late()
+    store.set("at0", "a")
+    with pytest.raises(DistStoreError, match="^a test: rank 5 is missing$"):
+        gathered(store, "at", [3, 5], "a test")
 
 
 def test_a_store_counts_those_who_came():

@@ -29,6 +29,7 @@ _OPERATIONS = _C.distributed.store_operations
 _DONE, _TIMED_OUT, _EMPTY, _REFUSED = range(4)
 _DEFAULT_TIMEOUT = timedelta(seconds=300)
 _FAILED = b"\0failed: "  # before the text of a meeting that failed
+_ABSENT = b"\0absent"  # a value that no key has: `compare_set` gives it back for absent keys
 
 exits.install()
 
@@ -210,7 +211,9 @@ def gathered(store: Store, key: str, ranks: Sequence[int], what: str) -> list[by
     try:
         values = store.multi_get(keys)
     except DistStoreError as error:
-        absent = {each: rank for rank, each in zip(ranks, keys) if not store.check([each])}
+        present = [store.compare_set(each, _ABSENT, _ABSENT) for each in keys]  # reads, never waits
+        _raise_failed(present)
+        absent = {each: rank for each, rank, v in zip(keys, ranks, present) if v == _ABSENT}
         if not absent:
             raise
         text = (
@@ -222,10 +225,15 @@ def gathered(store: Store, key: str, ranks: Sequence[int], what: str) -> list[by
         for each in absent:
             store.delete_key(each)
         raise DistStoreError(f"{text} ({error})") from None
+    _raise_failed(values)
+    return values
+
+
+def _raise_failed(values: Sequence[bytes]) -> None:
+    """Raises the error that another member has left in place of a value."""
     for value in values:
         if value.startswith(_FAILED):
             raise DistStoreError(value.removeprefix(_FAILED).decode())
-    return values
 
 
 def job_secret() -> bytes:
