@@ -12,16 +12,7 @@ namespace {
 constexpr int kMostTries = 4;        // recordings, one after the other, of which no two agree
 constexpr int kMostRecordings = 16;  // altogether
 
-// Where the thread that records notes draws.
-thread_local std::vector<Asked>* asking = nullptr;
-
 }  // namespace
-
-bool Replay::asks() { return asking != nullptr; }
-
-void Replay::asked(PyObject* generator, long long count, std::uint32_t number) {
-  asking->push_back({Ref::to(generator), count, number, -1});
-}
 
 void Replay::describe_inputs(std::vector<Ref>& values, Run& run, Recording& recording) {
   std::vector<const Storage*> known;
@@ -43,7 +34,7 @@ void Replay::describe_inputs(std::vector<Ref>& values, Run& run, Recording& reco
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!values[i] || as_array(values[i].get()) || is_computed(i)) continue;
     run.given_numbers.push_back({static_cast<int>(i), recording.number_count()});
-    values[i] = Ref(recording.number(values[i].get(), false));
+    values[i] = Ref(recording.number(values[i].get()));
     if (!values[i]) throw PythonError{};
   }
 }
@@ -54,7 +45,9 @@ bool Replay::make_recorded_calls(std::vector<Ref>& values, const Numbers& number
   std::vector<bool> ready(values.size());  // values that are there without a launch
   for (std::size_t i = 0; i < values.size(); ++i) ready[i] = static_cast<bool>(values[i]);
   Set told(recorder, static_cast<Recorder*>(&recording));
-  Set asked(asking, &run.asked);
+  recording.asked = [&run](PyObject* generator, long long count, std::uint32_t number) {
+    run.asked.push_back({Ref::to(generator), count, number, -1});
+  };
   for (std::size_t i = 0; i < of_.calls.size(); ++i) {
     const Call& call = of_.calls[i];
     const Record& record = recording.record;

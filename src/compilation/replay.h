@@ -45,9 +45,6 @@ class Replay {
   bool compute(std::vector<Ref>& values, const std::vector<Number>& numbers);
   PyObject* describe() const;
 
-  // While this thread records: a generator was asked for numbers, the first of which is `number`.
-  static bool asks();
-  static void asked(PyObject* generator, long long count, std::uint32_t number);
   static PyObject* all_counts();  // of all replays
 
  private:

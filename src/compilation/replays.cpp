@@ -46,9 +46,9 @@ PyObject* recorded_draw(PyObject*, PyObject* args) {
   long long count;
   if (!PyArg_ParseTuple(args, "OLOO", &generator, &count, &seed, &offset)) return nullptr;
   Recording* recording = current_recording();
-  if (!recording || !Replay::asks()) return Py_BuildValue("(OO)", seed, offset);
-  Replay::asked(generator, count, recording->number_count());
-  Ref first(recording->number(seed, false)), second(recording->number(offset, false));
+  if (!recording || !recording->asked) return Py_BuildValue("(OO)", seed, offset);
+  recording->asked(generator, count, recording->number_count());
+  Ref first(recording->number(seed)), second(recording->number(offset));
   return first && second ? PyTuple_Pack(2, first.get(), second.get()) : nullptr;
 }
 
@@ -57,8 +57,7 @@ PyObject* recorded_number(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO", &value, &keep)) return nullptr;
   Recording* recording = current_recording();
   if (!recording) return Py_NewRef(value);
-  recording->record.kept.push_back(Ref::to(keep));
-  return recording->number(value, true);
+  return recording->free_number(value, keep);
 }
 
 PyObject* unrecordable(PyObject*, PyObject* why) {

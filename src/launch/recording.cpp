@@ -10,8 +10,6 @@
 namespace tritorch {
 namespace {
 
-constexpr std::uint32_t kFree = UINT32_MAX;
-
 // Calls that ask and change nothing, by how their names begin.
 constexpr std::string_view kHarmless[] = {"cuDevice",     "cuDriver",     "cuCtxGet",
                                           "cuFunc",       "cuOccupancy",  "cuStreamG",
@@ -145,17 +143,25 @@ void Recording::allocated(cu::CUdeviceptr address, std::size_t bytes, const void
   live_[address] = {address + bytes, allocation};
 }
 
-PyObject* Recording::number(PyObject* value, bool free) {
+PyObject* Recording::number(PyObject* value) {
   PyObject* made = PyObject_CallOneArg(number_class(), value);
   if (!made) return nullptr;
   kept_numbers_.push_back(Ref::to(made));
-  numbers_[made] = free ? kFree : n_numbers_++;
+  numbers_[made] = n_numbers_++;
+  return made;
+}
+
+PyObject* Recording::free_number(PyObject* value, PyObject* mark) {
+  PyObject* made = PyObject_CallOneArg(number_class(), value);
+  if (!made) return nullptr;
+  kept_numbers_.push_back(Ref::to(made));
+  free_numbers_[made] = Ref::to(mark);
   return made;
 }
 
 int Recording::number_of(PyObject* value) const {
   const auto found = numbers_.find(value);
-  return found == numbers_.end() || found->second == kFree ? -1 : static_cast<int>(found->second);
+  return found == numbers_.end() ? -1 : static_cast<int>(found->second);
 }
 
 bool Recording::is_used(std::uint32_t number) const {
@@ -192,11 +198,15 @@ void Recording::kernel(const cu::CUlaunchConfig& config, cu::CUfunction function
     const Array* array = mark.kind == Mark::number ? nullptr : as_array(mark.value);
     if (mark.kind == Mark::opaque) {
       unfit("a kernel gets a ready tensor map");
+    } else if (const auto free = free_numbers_.find(mark.value);
+               mark.kind == Mark::number && free != free_numbers_.end()) {
+      record.uses.push_back({Use::any, static_cast<std::uint32_t>(record.marks.size()), number,
+                             static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(size)});
+      record.marks.push_back(free->second);
     } else if (const auto known = numbers_.find(mark.value);
                mark.kind == Mark::number && known != numbers_.end()) {
-      const bool free = known->second == kFree;
-      record.uses.push_back({free ? Use::any : Use::number, free ? 0 : known->second, number,
-                             static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(size)});
+      record.uses.push_back({Use::number, known->second, number, static_cast<std::uint32_t>(place),
+                             static_cast<std::uint32_t>(size)});
     } else if (mark.kind == Mark::number) {
       if (size == sizeof value) use_address(value, number, place);
     } else if (!array && mark.kind == Mark::address) {

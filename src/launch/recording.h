@@ -12,6 +12,7 @@
 
 #include <Python.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -60,6 +61,7 @@ struct Record {
   std::vector<TensorMapRequest> maps;
   std::vector<StorageRef> elsewhere;  // memory that nodes use all the time
   std::vector<Ref> kept;              // the kernels' owners
+  std::vector<Ref> marks;             // who says again what numbers that are `any` are now
 };
 
 // What two runs of one program differ in, beside what is known to move; "" if they agree.
@@ -74,8 +76,13 @@ class Recording final : public Recorder {
   Origin origin_of(const Array& array) const;
 
   // A number that differs from run to run: an integer that is told from all others while it is
-  // passed on as it is.  free: its value does not matter.
-  PyObject* number(PyObject* value, bool free);
+  // passed on as it is.
+  PyObject* number(PyObject* value);
+  // The same of one whose value does not matter; mark: who gives another.
+  PyObject* free_number(PyObject* value, PyObject* mark);
+  // Is told when a generator is asked for numbers (generator, count, the number of the first), if
+  // they may be others in the next run.
+  std::function<void(PyObject*, long long, std::uint32_t)> asked;
   std::uint32_t number_count() const { return n_numbers_; }
   bool is_used(std::uint32_t number) const;
   int number_of(PyObject* value) const;  // negative: it is none
@@ -120,7 +127,8 @@ class Recording final : public Recorder {
   std::unordered_map<const void*, Owned> by_storage_;
   std::unordered_set<const void*> seen_elsewhere_;
   std::uint32_t n_numbers_ = 0;
-  std::unordered_map<PyObject*, std::uint32_t> numbers_;  // UINT32_MAX: a free one
+  std::unordered_map<PyObject*, std::uint32_t> numbers_;
+  std::unordered_map<PyObject*, Ref> free_numbers_;  // with their marks
   std::vector<Ref> kept_numbers_;
 };
 

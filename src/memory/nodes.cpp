@@ -12,14 +12,18 @@ namespace {
 // Where a kernel's parameters lie.  What is made of it must not outlive the node.
 class Params {
  public:
-  explicit Params(const GraphNode& node) {
-    for (std::uint32_t offset : node.offsets)
-      pointers_.push_back(const_cast<unsigned char*>(node.bytes()) + offset);
+  explicit Params(const GraphNode& node)
+      : Params(node, const_cast<unsigned char*>(node.bytes())) {}
+  Params(const GraphNode& node, unsigned char* bytes) {
+    if (node.offsets.size() > few_.size()) many_.resize(node.offsets.size());
+    void** pointers = data();
+    for (std::uint32_t offset : node.offsets) *pointers++ = bytes + offset;
   }
-  void** data() { return pointers_.data(); }
+  void** data() { return many_.empty() ? few_.data() : many_.data(); }
 
  private:
-  std::vector<void*> pointers_;
+  std::array<void*, 48> few_;
+  std::vector<void*> many_;
 };
 
 cu::CUDA_KERNEL_NODE_PARAMS kernel_of(const GraphNode& node, Params& params) {
@@ -41,12 +45,18 @@ cu::CUDA_MEMCPY3D copy_of(const GraphNode& node) {
   return copy;
 }
 
-void launch_alone(const GraphNode& node, cu::CUstream stream) {
+cu::CUdeviceptr address_in(const unsigned char* bytes, std::size_t i) {
+  cu::CUdeviceptr found;
+  std::memcpy(&found, bytes + 8 * i, sizeof found);
+  return found;
+}
+
+void launch_alone(const GraphNode& node, unsigned char* bytes, cu::CUstream stream) {
   const cu::Driver& table = driver();
   if (node.kind == GraphNode::copy) {
-    CHECK_CU(table.cuMemcpyDtoDAsync(node.address(0), node.address(1), node.count, stream));
+    CHECK_CU(table.cuMemcpyDtoDAsync(address_in(bytes, 0), address_in(bytes, 1), node.count, stream));
   } else if (node.kind == GraphNode::kernel) {
-    Params params(node);
+    Params params(node, bytes);
     cu::CUlaunchConfig config{node.grid[0],
                               node.grid[1],
                               node.grid[2],
@@ -60,21 +70,19 @@ void launch_alone(const GraphNode& node, cu::CUstream stream) {
     CHECK_CU(table.cuLaunchKernelEx(&config, node.function, params.data(), nullptr));
   } else if (node.width == 1) {
     const auto value = static_cast<unsigned char>(node.value);
-    CHECK_CU(table.cuMemsetD8Async(node.address(0), value, node.count, stream));
+    CHECK_CU(table.cuMemsetD8Async(address_in(bytes, 0), value, node.count, stream));
   } else if (node.width == 2) {
     const auto value = static_cast<unsigned short>(node.value);
-    CHECK_CU(table.cuMemsetD16Async(node.address(0), value, node.count, stream));
+    CHECK_CU(table.cuMemsetD16Async(address_in(bytes, 0), value, node.count, stream));
   } else {
-    CHECK_CU(table.cuMemsetD32Async(node.address(0), node.value, node.count, stream));
+    CHECK_CU(table.cuMemsetD32Async(address_in(bytes, 0), node.value, node.count, stream));
   }
 }
 
 }  // namespace
 
 cu::CUdeviceptr GraphNode::address(std::size_t i) const {
-  cu::CUdeviceptr found;
-  std::memcpy(&found, bytes() + 8 * i, sizeof found);
-  return found;
+  return address_in(bytes(), i);
 }
 
 bool GraphNode::waits_itself() const {
@@ -85,7 +93,12 @@ bool GraphNode::waits_itself() const {
 
 void launch_one_by_one(const std::vector<GraphNode>& nodes, cu::CUstream stream) {
   BlockingRegion region;
-  for (const GraphNode& node : nodes) launch_alone(node, stream);
+  for (const GraphNode& node : nodes)
+    launch_alone(node, const_cast<unsigned char*>(node.bytes()), stream);
+}
+
+void launch_with(const GraphNode& node, unsigned char* bytes, cu::CUstream stream) {
+  launch_alone(node, bytes, stream);
 }
 
 NodeGraph::NodeGraph(const std::vector<GraphNode>& nodes, int device)

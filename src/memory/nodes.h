@@ -38,6 +38,9 @@ struct GraphNode {
 // Gives the nodes to a stream, one after the other.
 void launch_one_by_one(const std::vector<GraphNode>& nodes, cu::CUstream stream);
 
+// One of them, with other bytes in place of its own.
+void launch_with(const GraphNode& node, unsigned char* bytes, cu::CUstream stream);
+
 // The nodes as a graph that runs them in their order.
 class NodeGraph {
  public:

@@ -246,6 +246,14 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
 // What only some nodes need, once the outputs are known.  Returns false on an error.
 bool complete_node(Node* node, PyObject* array);
 
+// Tensors of the arrays that a record's call gives, and its node if one is wanted: of one array (a
+// view's strides are meant), of a view of `input`, of several arrays or None.
+PyObject* make_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                   PyObject* params, bool is_view);
+PyObject* make_view(Operator* op, PyObject* array, PyObject* params, PyObject* input);
+PyObject* make_many(Operator* op, PyObject* arrays, unsigned long mask, PyObject* params,
+                    PyObject* const* inputs, Py_ssize_t n);
+
 bool attach(Tensor* out, Node* node);
 bool save_output(Tensor* out, Node* node);
 // The same of several outputs, of which those in `wanted` are needed.

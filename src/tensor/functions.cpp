@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compilation/region.h"
+#include "plans/trace.h"
 #include "ref.h"
 #include "tensor/fields.h"
 
@@ -26,7 +27,9 @@ PyObject* refuse(const char* usage) {
 }
 
 PyObject* wrap(PyObject*, PyObject* array) {
-  return reinterpret_cast<PyObject*>(new_tensor(array));
+  auto* made = reinterpret_cast<PyObject*>(new_tensor(array));
+  plans::told_wrapped(made);
+  return made;
 }
 
 // alias(input, array=None) -> a tensor on the same storage, without history
@@ -109,6 +112,7 @@ PyObject* bump_version(PyObject*, PyObject* object) {
   if (!t) return refuse("expected a tensor");
   if (!t->shared && !(t->shared = new_shared(array_of(t)))) return nullptr;
   ++t->shared->version;
+  plans::told_written(object);
   Py_RETURN_NONE;
 }
 

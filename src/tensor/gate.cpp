@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "compilation/region.h"
+#include "plans/table.h"
 #include "profiling/functions.h"
 #include "profiling/python.h"
 #include "ref.h"
@@ -89,6 +90,8 @@ struct Gate {
   PyObject* policy;  // autocast's; None: it leaves the call alone
   PyObject* nested;  // (gate, *args, **kwargs): takes its place where an argument is nested
   PyObject* weak;
+  plans::Table* plans;  // of its calls; null: there are none yet
+  char planned;         // whether its calls may have plans
   Reply reply;   // the function's own, without Python, where it has one
   long wants;    // the positions where only tensors may stand, as bits; negative: not asked yet
   long numbers;  // the positions where a number is meant, as bits; known with `wants`
@@ -319,6 +322,11 @@ PyObject* call_with_dtypes(PyObject* self, PyObject* const* args, std::size_t fl
   return result;
 }
 
+PyObject* call_planned(Gate* gate, PyObject* const* args, std::size_t flagged, PyObject* names) {
+  if (!gate->plans) gate->plans = new plans::Table;
+  return gate->plans->call(gate->function, args, flagged, names);
+}
+
 inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t flagged,
                              PyObject* names) {
   auto* gate = reinterpret_cast<Gate*>(self);
@@ -363,7 +371,9 @@ inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t 
   if (now.autocast && gate->policy && gate->policy != Py_None) {
     result = call_handler(autocast_handler, self, args, n, names);
   } else {
-    result = PyObject_Vectorcall(gate->function, args, flagged, names);
+    result = gate->planned && plans::may_plan(args, n)
+                 ? call_planned(gate, args, flagged, names)
+                 : PyObject_Vectorcall(gate->function, args, flagged, names);
     if (!result && names && PyErr_ExceptionMatches(PyExc_TypeError))
       result = call_respelled(gate, args, flagged, names);
   }
@@ -427,6 +437,16 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
                             : answer_call(self, args, flagged, names);
 }
 
+// Functions of operators alone have plans: what else a program may call reads more than arguments.
+bool is_planned(PyObject* function) {
+  const Ref module(PyObject_GetAttrString(function, "__module__"));
+  const Ref prefix(PyUnicode_FromString("tritorch.ops."));
+  const bool found = module && prefix && PyUnicode_Check(module.get()) &&
+                     PyUnicode_Tailmatch(module.get(), prefix.get(), 0, PY_SSIZE_T_MAX, -1) == 1;
+  PyErr_Clear();
+  return found;
+}
+
 PyObject* gate_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *function, *name, *qualname, *module;
   if (!PyArg_ParseTuple(args, "OUUU", &function, &name, &qualname, &module)) return nullptr;
@@ -435,6 +455,7 @@ PyObject* gate_new(PyTypeObject* type, PyObject* args, PyObject*) {
   gate->call = gate_call;
   gate->wants = -1;
   gate->describes = PyObject_HasAttrString(function, "describes");
+  gate->planned = is_planned(function);
   gate->function = Py_NewRef(function);
   gate->name = Py_NewRef(name);
   gate->qualname = Py_NewRef(qualname);
@@ -470,6 +491,7 @@ void gate_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   if (reinterpret_cast<Gate*>(self)->weak) PyObject_ClearWeakRefs(self);
   gate_clear(self);
+  delete reinterpret_cast<Gate*>(self)->plans;
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -504,6 +526,11 @@ PyObject* gate_doc(PyObject* self, void*) {
   return PyObject_GetAttrString(reinterpret_cast<Gate*>(self)->function, "__doc__");
 }
 
+PyObject* gate_plans(PyObject* self, void*) {
+  const plans::Table* table = reinterpret_cast<Gate*>(self)->plans;
+  return table ? table->describe() : plans::Table().describe();
+}
+
 PyObject* gate_repr(PyObject* self) {
   auto* gate = reinterpret_cast<Gate*>(self);
   return PyUnicode_FromFormat("<function %U.%U>", gate->module, gate->qualname);
@@ -523,8 +550,10 @@ PyMemberDef gate_members[] = {
     {"shown", T_OBJECT, offsetof(Gate, shown), 0, nullptr},
     {"policy", T_OBJECT, offsetof(Gate, policy), 0, nullptr},
     {"nested", T_OBJECT, offsetof(Gate, nested), 0, nullptr},
+    {"planned", T_BOOL, offsetof(Gate, planned), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyGetSetDef gate_properties[] = {{"__doc__", gate_doc, nullptr, nullptr, nullptr},
+                                 {"plans", gate_plans, nullptr, "the call plans", nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
 // Has the gate of a method of Tensor be answered without Python, where a native answer is known.
 PyObject* gate_answer(PyObject* self, PyObject* name) {

@@ -4,6 +4,7 @@
 
 #include "array/array.h"
 #include "compilation/region.h"
+#include "plans/trace.h"
 #include "profiling/python.h"
 #include "ref.h"
 #include "tensor/fields.h"
@@ -48,8 +49,10 @@ PyObject* operator_define(PyObject* self, PyObject* args) {
   if (op->profiled != profiling::kUnnamed) profiling::note_record(op->profiled - 1);
 }
 
-PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
-                     PyObject* params, bool is_view = false) {
+}  // namespace
+
+PyObject* make_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                   PyObject* params, bool is_view) {
   if (profiling::enabled) [[unlikely]]
     note_call(op);
   Wanted wanted;
@@ -63,6 +66,80 @@ PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_
                     complete_node(node, out->array);
   return good ? result.release() : nullptr;
 }
+
+PyObject* make_view(Operator* op, PyObject* array, PyObject* params, PyObject* of) {
+  auto* input = reinterpret_cast<Tensor*>(of);
+  Ref result(make_one(op, array, &of, 1, params, true));
+  if (!result) return nullptr;
+  auto* out = result.as<Tensor>();
+  if (!input->shared && !(input->shared = new_shared(array_of(input)))) return nullptr;
+  auto* shared = reinterpret_cast<PyObject*>(input->shared);
+  Py_XSETREF(out->shared, reinterpret_cast<Shared*>(Py_NewRef(shared)));
+  out->base = Py_NewRef(is_set(input->base) ? input->base : of);
+  out->epoch = out->shared->version;
+  out->inference = input->inference != 0;
+  PyObject* created = is_set(input->created) ? input->created
+                      : modes.inference_mode ? registered.inference_view
+                      : modes.grad_enabled   ? nullptr
+                                             : registered.no_grad_view;
+  out->created = Py_XNewRef(created);
+  out->view = PyTuple_Pack(3, reinterpret_cast<PyObject*>(op), params,
+                           input->view ? input->view : Py_None);
+  return out->view ? result.release() : nullptr;
+}
+
+PyObject* make_many(Operator* op, PyObject* arrays, unsigned long mask, PyObject* params,
+                    PyObject* const* inputs, Py_ssize_t n) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
+  if (profiling::enabled) [[unlikely]]
+    note_call(op);
+  Wanted wanted;
+  if (!find_wanted(op, inputs, n, &wanted)) return nullptr;
+  Node* node = nullptr;
+  Ref outs(PyTuple_New(count));
+  if (!outs) return nullptr;
+  if (wanted.any && !(node = new_node(op, inputs, n, params, wanted))) return nullptr;
+  const Ref kept(reinterpret_cast<PyObject*>(node));
+  bool good = true;
+  if (node) {
+    node->n_outputs = static_cast<int>(count);
+    node->shape = PyTuple_New(count);
+    node->dtype = PyTuple_New(count);
+    node->flows = mask;
+    good = node->shape && node->dtype;
+  }
+  PyObject* first = nullptr;
+  for (Py_ssize_t i = 0; good && i < count; ++i) {
+    PyObject* array = PyTuple_GET_ITEM(arrays, i);
+    if (array == Py_None) {
+      PyTuple_SET_ITEM(outs.get(), i, Py_NewRef(Py_None));
+      if (node) {
+        PyTuple_SET_ITEM(node->shape, i, Py_NewRef(Py_None));
+        PyTuple_SET_ITEM(node->dtype, i, Py_NewRef(Py_None));
+      }
+      continue;
+    }
+    Tensor* out = new_tensor(array);
+    if (!(good = out != nullptr)) break;
+    PyTuple_SET_ITEM(outs.get(), i, reinterpret_cast<PyObject*>(out));
+    if (!node) continue;
+    if (!first) first = out->array;
+    PyObject* shape = PyObject_GetAttr(out->array, names.shape);
+    PyObject* dtype = PyObject_GetAttr(out->array, names.dtype);
+    if (shape) PyTuple_SET_ITEM(node->shape, i, shape);
+    if (dtype) PyTuple_SET_ITEM(node->dtype, i, dtype);
+    good = shape && dtype;
+    if (good && ((mask >> (i < 63 ? i : 63)) & 1)) {
+      out->node = Py_NewRef(reinterpret_cast<PyObject*>(node));
+      out->output = static_cast<int>(i);
+    }
+  }
+  if (good && node && wanted.saves_out) good = save_outputs(outs.get(), wanted.saves_out, node);
+  if (good && node) good = complete_node(node, first ? first : arrays);
+  return good ? outs.release() : nullptr;
+}
+
+namespace {
 
 // A result where its operator says that it lies: the array itself, or a copy with other strides.
 // computed: the dtype that operands are cast to, or null.
@@ -102,10 +179,12 @@ bool any_too_large(PyObject* const* inputs, Py_ssize_t n) {
 PyObject* finish_laid_out(PyObject* self, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
                           PyObject* params, PyObject* computed = nullptr) {
   auto* op = reinterpret_cast<Operator*>(self);
-  if (op->placing == Placing::own) return finish_one(op, array, inputs, n, params);
   if (op->placing == Placing::elementwise && any_too_large(inputs, n)) return nullptr;
-  const Ref moved(laid_out(op, array, inputs, n, computed));
-  return moved ? finish_one(op, moved.get(), inputs, n, params) : nullptr;
+  const Ref moved(op->placing == Placing::own ? Py_NewRef(array)
+                                              : laid_out(op, array, inputs, n, computed));
+  if (!moved) return nullptr;
+  return plans::told_one(op, inputs, n, params, make_one(op, moved.get(), inputs, n, params, false),
+                         plans::Made::one);
 }
 
 // finish(array, *inputs) -> Tensor
@@ -195,22 +274,8 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   if (!input) return PyErr_Format(PyExc_TypeError, "finish_view(array, params, input)");
   auto* op = reinterpret_cast<Operator*>(self);
   if (!place_view(op->placing, args[0], array_of(input), args[1])) return nullptr;
-  Ref result(finish_one(op, args[0], args + 2, 1, args[1], true));
-  if (!result) return nullptr;
-  auto* out = result.as<Tensor>();
-  if (!input->shared && !(input->shared = new_shared(array_of(input)))) return nullptr;
-  auto* shared = reinterpret_cast<PyObject*>(input->shared);
-  Py_XSETREF(out->shared, reinterpret_cast<Shared*>(Py_NewRef(shared)));
-  out->base = Py_NewRef(is_set(input->base) ? input->base : args[2]);
-  out->epoch = out->shared->version;
-  out->inference = input->inference != 0;
-  PyObject* created = is_set(input->created) ? input->created
-                      : modes.inference_mode ? registered.inference_view
-                      : modes.grad_enabled   ? nullptr
-                                             : registered.no_grad_view;
-  out->created = Py_XNewRef(created);
-  out->view = PyTuple_Pack(3, self, args[1], input->view ? input->view : Py_None);
-  return out->view ? result.release() : nullptr;
+  return plans::told_one(op, args + 2, 1, args[1], make_view(op, args[0], args[1], args[2]),
+                         plans::Made::view);
 }
 
 // view_batch(function, array, params) -> an ndarray of the views that function(example, *params)
@@ -304,58 +369,23 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
   if (n < 3 || !PyTuple_Check(args[0]))
     return PyErr_Format(PyExc_TypeError, "finish_many(arrays, mask, params, *inputs)");
   auto* op = reinterpret_cast<Operator*>(self);
-  PyObject* arrays = args[0];
-  const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
   const unsigned long mask = PyLong_AsUnsignedLongMask(args[1]);
   if (PyErr_Occurred()) return nullptr;
-  if (profiling::enabled) [[unlikely]]
-    note_call(op);
-  Wanted wanted;
-  if (!find_wanted(op, args + 3, n - 3, &wanted)) return nullptr;
-  Node* node = nullptr;
-  Ref outs(PyTuple_New(count));
-  if (!outs) return nullptr;
-  if (wanted.any && !(node = new_node(op, args + 3, n - 3, args[2], wanted))) return nullptr;
-  const Ref kept(reinterpret_cast<PyObject*>(node));
-  bool good = true;
-  if (node) {
-    node->n_outputs = static_cast<int>(count);
-    node->shape = PyTuple_New(count);
-    node->dtype = PyTuple_New(count);
-    node->flows = mask;
-    good = node->shape && node->dtype;
-  }
-  PyObject* first = nullptr;
-  for (Py_ssize_t i = 0; good && i < count; ++i) {
-    PyObject* array = PyTuple_GET_ITEM(arrays, i);
-    if (array == Py_None) {
-      PyTuple_SET_ITEM(outs.get(), i, Py_NewRef(Py_None));
-      if (node) {
-        PyTuple_SET_ITEM(node->shape, i, Py_NewRef(Py_None));
-        PyTuple_SET_ITEM(node->dtype, i, Py_NewRef(Py_None));
-      }
-      continue;
+  Ref arrays = Ref::to(args[0]);
+  if (op->placing != Placing::own) {
+    const Py_ssize_t count = PyTuple_GET_SIZE(args[0]);
+    arrays = Ref(PyTuple_New(count));
+    for (Py_ssize_t i = 0; arrays && i < count; ++i) {
+      PyObject* array = PyTuple_GET_ITEM(args[0], i);
+      PyObject* moved =
+          array == Py_None ? Py_NewRef(array) : laid_out(op, array, args + 3, n - 3);
+      if (!moved) return nullptr;
+      PyTuple_SET_ITEM(arrays.get(), i, moved);
     }
-    const Ref moved(op->placing != Placing::own ? laid_out(op, array, args + 3, n - 3)
-                                                : Py_NewRef(array));
-    Tensor* out = moved ? new_tensor(moved.get()) : nullptr;
-    if (!(good = out != nullptr)) break;
-    PyTuple_SET_ITEM(outs.get(), i, reinterpret_cast<PyObject*>(out));
-    if (!node) continue;
-    if (!first) first = out->array;
-    PyObject* shape = PyObject_GetAttr(out->array, names.shape);
-    PyObject* dtype = PyObject_GetAttr(out->array, names.dtype);
-    if (shape) PyTuple_SET_ITEM(node->shape, i, shape);
-    if (dtype) PyTuple_SET_ITEM(node->dtype, i, dtype);
-    good = shape && dtype;
-    if (good && ((mask >> (i < 63 ? i : 63)) & 1)) {
-      out->node = Py_NewRef(reinterpret_cast<PyObject*>(node));
-      out->output = static_cast<int>(i);
-    }
+    if (!arrays) return nullptr;
   }
-  if (good && node && wanted.saves_out) good = save_outputs(outs.get(), wanted.saves_out, node);
-  if (good && node) good = complete_node(node, first ? first : arrays);
-  return good ? outs.release() : nullptr;
+  return plans::told_many(op, args + 3, n - 3, args[2], mask,
+                          make_many(op, arrays.get(), mask, args[2], args + 3, n - 3));
 }
 
 // record(out: Tensor, params, *inputs): an existing tensor becomes the output of this call (an
@@ -375,6 +405,7 @@ PyObject* operator_record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   node->dtype = PyObject_GetAttr(array, names.dtype);
   const bool good = node->shape && node->dtype && (!wanted.saves_out || save_output(out, node)) &&
                     complete_node(node, array);
+  plans::told_unfit("its write is recorded");
   return good ? made.release() : nullptr;
 }
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tritorch import _C
 from tritorch.core import late_bound
+from tritorch.core.device import device
+from tritorch.core.layout import layout, memory_format
 
 
 def _reduce_tensor(tensor: Any) -> Any:
@@ -77,3 +80,13 @@ late_bound.register_reductions, late_bound.declare_internal = (
     _register_reductions,
     _declare_internal,
 )
+
+
+def _settings() -> int:
+    from tritorch.compilation.follow.ambient import number
+
+    return number()
+
+
+# Call plans: docs/plans.md.
+_C.set_plans((device, layout, memory_format), _settings)

@@ -52,10 +52,16 @@ class _Flags:
 class _Kept:
     """The site of a launch that was recorded; what makes the launch again keeps it."""
 
-    __slots__ = ("__weakref__", "site")
+    __slots__ = ("__weakref__", "device", "site")
 
-    def __init__(self, site: _Site) -> None:
-        self.site = site
+    def __init__(self, device: int, site: _Site | None) -> None:
+        self.device, self.site = device, site
+
+    def again(self) -> int:
+        """The number of another launch of the same operator, at the line that runs now."""
+        assert self.site is not None
+        where, message, details, _, _ = self.site
+        return _note(_flags[self.device], where & 0xFFFF, message, details)
 
 
 _flags: dict[int, _Flags] = {}
@@ -82,9 +88,18 @@ def mark(
         number = _operator_ids[operator]
     except KeyError:
         flags, number = _register(device, operator, kind)
+    where = _note(flags, number, message, details)
+    if _C.is_recording():  # a launch that is made again says what it says now, or is noted anew
+        kept = _recorded[where] = _Kept(device, flags.sites[(where >> 16) % _SLOTS])
+        where = _C.recorded_number(where, kept)
+    return flags.array, where
+
+
+def _note(flags: _Flags, number: int, message: str, details: tuple[Any, ...]) -> int:
+    """Notes a launch of an operator, and the line of the program that it is of; gives `where`."""
     launch = flags.next_launch()
     where = launch << 16 | number
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
         try:
@@ -99,10 +114,7 @@ def mark(
     else:
         site = (where, message, details, frame.f_code, frame.f_lasti)
     flags.sites[launch % _SLOTS] = site
-    if _C.is_recording():  # a launch that is made again says what it says now
-        kept = _recorded[where] = _Kept(site)
-        where = _C.recorded_number(where, kept)
-    return flags.array, where
+    return where
 
 
 def _register(device: int, operator: str, kind: type[Exception]) -> tuple[_Flags, int]:

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.autograd.graph import CopySlices
 from tritorch.autograd.saved import hook_stack
@@ -54,10 +55,9 @@ def ends_as(overload: str, out: Any, **said: Any) -> Any:
         if node is None:
             continue
         if not node._settled:  # a record's own class
-            node.__class__ = kind
-        elif not _rename(node, overload):
-            continue
-        node._node_call = call
+            _C.name_node(node, kind, call)
+        elif _rename(node, overload):
+            node._node_call = call
     return out
 
 
@@ -97,8 +97,7 @@ def ends_with(overload: str) -> Callable[[Callable[..., Any]], Callable[..., Any
                     if node is None:
                         continue
                     if not node._settled:  # a record's own class
-                        node.__class__ = kind
-                        node._node_call = call
+                        _C.name_node(node, kind, call)
                     elif _rename(node, text):
                         node._node_call = call
             return out

@@ -1,0 +1,157 @@
+#include "plans/key.h"
+
+#include <cstring>
+
+#include "compilation/state.h"
+#include "launch/pack.h"
+#include "plans/table.h"
+
+namespace tritorch::plans {
+namespace {
+
+constexpr int kDepth = 4;  // of tuples and lists in each other
+
+bool is_plain_type(PyTypeObject* type) {
+  auto* object = reinterpret_cast<PyObject*>(type);
+  return type == &PyUnicode_Type || object == registered.dtype_type ||
+         (plain_types && PySequence_Contains(plain_types, object) == 1);
+}
+
+}  // namespace
+
+bool Key::add_modes() {
+  const long ambient = ambient_now();
+  if (ambient < 0) return false;
+  const std::uint64_t flags = static_cast<std::uint64_t>(modes.grad_enabled) |
+                              static_cast<std::uint64_t>(modes.inference_mode) << 1;
+  return add(static_cast<std::uint64_t>(ambient) << 8 | flags);
+}
+
+bool Key::add_object(PyObject* object) {
+  if (n_objects_ == kObjects) return false;
+  objects_[n_objects_++] = object;
+  return add(kObject) && add(reinterpret_cast<std::uintptr_t>(object));
+}
+
+bool Key::add_tensor(Tensor* t) {
+  const Array* array = t->array ? as_array(t->array) : nullptr;
+  if (!array || n_tensors_ == kTensors || is_set(t->tangent)) return false;
+  for (int i = 0; i < n_tensors_; ++i)
+    if (tensors_[i] == t) return add(kSame | static_cast<std::uint64_t>(i) << 8);
+  if (device_ < 0) {
+    device_ = array->device();
+  } else if (device_ != array->device()) {
+    return false;
+  }
+  bool wants = false;
+  if (modes.grad_enabled && (t->leaf || is_set(t->node) || is_set(t->base))) {
+    const int needed = requires_grad(t);
+    if (needed < 0) return false;
+    wants = needed != 0;
+  }
+  const bool contiguous = array->layout.is_contiguous();
+  std::uint64_t word = kTensor;
+  int at = 8;
+  const auto put = [&](std::uint64_t value, int bits) {
+    word |= value << at;
+    at += bits;
+  };
+  put(static_cast<std::uint64_t>(array->dtype), 8);
+  put(static_cast<std::uint64_t>(array->layout.ndim()), 8);
+  put(static_cast<std::uint64_t>(array->device()), 8);
+  put(Py_TYPE(t) != tensor_type, 1);
+  put(array->data() % 16 == 0, 1);
+  put(contiguous, 1);
+  put(wants, 1);
+  put(static_cast<std::uint64_t>(t->leaf != 0), 1);
+  put(static_cast<std::uint64_t>(is_set(t->base)), 1);
+  put(static_cast<std::uint64_t>(is_set(t->created)), 1);
+  put(static_cast<std::uint64_t>(t->inference), 2);
+  if (!add(word)) return false;
+  for (const std::int64_t size : array->layout.shape())
+    if (!add(static_cast<std::uint64_t>(size))) return false;
+  // Of dims of one the strides may be any: programs see them.
+  for (const std::int64_t stride : array->layout.strides())
+    if (!add(static_cast<std::uint64_t>(stride))) return false;
+  const Storage* storage = array->storage.get();
+  int memory = 0;
+  while (memory < n_memories_ && memories_[memory].storage != storage) ++memory;
+  if (memory == n_memories_) {
+    memories_[n_memories_++] = {storage, n_tensors_};
+  } else {
+    const Array* first = arrays_[memories_[memory].tensor];
+    if (!add(kSame | static_cast<std::uint64_t>(memory) << 8) || !add(array->data() - first->data()))
+      return false;
+  }
+  tensors_[n_tensors_] = t;
+  arrays_[n_tensors_] = array;
+  memory_of_[n_tensors_++] = memory;
+  return true;
+}
+
+bool Key::add_value(PyObject* value, int depth) {
+  PyTypeObject* type = Py_TYPE(value);
+  if (type == tensor_type || reinterpret_cast<PyObject*>(type) == registered.parameter)
+    return add_tensor(reinterpret_cast<Tensor*>(value));
+  if (value == Py_None) return add(kNone);
+  if (value == Py_True) return add(kTrue);
+  if (value == Py_False) return add(kFalse);
+  if (type == &PyLong_Type) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return !overflow && add(kInt) && add(static_cast<std::uint64_t>(number));
+  }
+  if (type == &PyFloat_Type) {
+    const double number = PyFloat_AS_DOUBLE(value);
+    std::uint64_t bits;
+    std::memcpy(&bits, &number, sizeof bits);
+    return add(kFloat) && add(bits);
+  }
+  if (type == &PyTuple_Type || type == &PyList_Type ||
+      reinterpret_cast<PyObject*>(type) == registered.size_type) {
+    if (depth == kDepth) return false;
+    const Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
+    const Tag tag = type == &PyList_Type ? kList : kTuple;
+    if (!add(tag | static_cast<std::uint64_t>(size) << 8)) return false;
+    for (Py_ssize_t i = 0; i < size; ++i)
+      if (!add_value(PySequence_Fast_ITEMS(value)[i], depth + 1)) return false;
+    return true;
+  }
+  if (type == &PySlice_Type) {
+    auto* slice = reinterpret_cast<PySliceObject*>(value);
+    return add(kSlice) && add_value(slice->start, kDepth) && add_value(slice->stop, kDepth) &&
+           add_value(slice->step, kDepth);
+  }
+  if (value == Py_Ellipsis) return add(kEllipsis);
+  return is_plain_type(type) && add_object(value);
+}
+
+bool Key::take(PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  if (!add_modes()) return false;
+  const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+  if (!add(static_cast<std::uint64_t>(n) << 8 | static_cast<std::uint64_t>(named))) return false;
+  for (Py_ssize_t i = 0; i < n + named; ++i) {
+    if (i >= n && !add_object(PyTuple_GET_ITEM(names, i - n))) return false;
+    if (!add_value(args[i], 0)) return false;
+  }
+  return n_tensors_ > 0;
+}
+
+std::uint64_t Key::hash() const {
+  std::uint64_t h = 0x9E3779B97F4A7C15u;
+  for (int i = 0; i < count_; ++i) h = (h ^ words_[i]) * 0xFF51AFD7ED558CCDu, h ^= h >> 32;
+  return h;
+}
+
+bool Key::equals(const std::vector<std::uint64_t>& words) const {
+  return words.size() == static_cast<std::size_t>(count_) &&
+         std::memcmp(words.data(), words_, sizeof(std::uint64_t) * words.size()) == 0;
+}
+
+std::vector<Ref> Key::objects() const {
+  std::vector<Ref> kept;
+  for (int i = 0; i < n_objects_; ++i) kept.push_back(Ref::to(objects_[i]));
+  return kept;
+}
+
+}  // namespace tritorch::plans

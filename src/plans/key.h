@@ -1,0 +1,73 @@
+// The key of a call: all of its arguments that may decide how its function computes.
+//
+// A tensor enters it by its dtype, device, sizes, strides and alignment, by the memory that it shares
+// with those before, and by whether gradients flow to it; never by its values.  Anything else enters
+// it by its value, or by its identity where it is one of few objects (a dtype, a word).  Calls with
+// equal keys differ in values and addresses alone.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "array/array.h"
+#include "ref.h"
+#include "tensor/fields.h"
+
+namespace tritorch::plans {
+
+// Memory of arguments: the first tensor that lies in it, by its number.
+struct Memory {
+  const Storage* storage;
+  int tensor;
+};
+
+class Key {
+ public:
+  static constexpr int kWords = 224, kTensors = 48, kObjects = 24;
+
+  // False where a call can have no plan: an argument is neither plain data nor a tensor on a GPU,
+  // or none is.  An error may be set then.
+  bool take(PyObject* const* args, Py_ssize_t n, PyObject* names);
+
+  std::uint64_t hash() const;
+  bool equals(const std::vector<std::uint64_t>& words) const;
+  std::vector<std::uint64_t> words() const { return {words_, words_ + count_}; }
+  std::vector<Ref> objects() const;  // those that it knows by their identity
+
+  int device() const { return device_; }
+  int tensor_count() const { return n_tensors_; }
+  Tensor* tensor(int i) const { return tensors_[i]; }
+  const Array* array(int i) const { return arrays_[i]; }
+  int memory_count() const { return n_memories_; }
+  const Memory& memory(int i) const { return memories_[i]; }
+  int memory_of(int tensor) const { return memory_of_[tensor]; }
+
+ private:
+  enum Tag : std::uint64_t {
+    kNone = 1, kTrue, kFalse, kEllipsis, kInt, kFloat, kObject, kTuple, kList, kSlice, kTensor, kSame
+  };
+  bool add(std::uint64_t word) {
+    if (count_ == kWords) return false;
+    words_[count_++] = word;
+    return true;
+  }
+  bool add_modes();
+  bool add_value(PyObject* value, int depth);
+  bool add_tensor(Tensor* tensor);
+  bool add_object(PyObject* object);
+
+  std::uint64_t words_[kWords];
+  int count_ = 0, device_ = -1;
+  Tensor* tensors_[kTensors];
+  const Array* arrays_[kTensors];
+  int memory_of_[kTensors];
+  int n_tensors_ = 0;
+  Memory memories_[kTensors];
+  int n_memories_ = 0;
+  PyObject* objects_[kObjects];
+  int n_objects_ = 0;
+};
+
+}  // namespace tritorch::plans

@@ -1,0 +1,618 @@
+#include "plans/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "driver/blocking.h"
+#include "driver/context.h"
+#include "launch/arena.h"
+#include "profiling/device.h"
+
+namespace tritorch::plans {
+namespace {
+
+constexpr std::size_t kMostNodes = 64, kMostBytes = 4096, kMostSources = 160;
+
+bool same_objects(const Ref& a, const Ref& b) {
+  if (a.get() == b.get()) return true;
+  if (!a || !b || Py_TYPE(a.get()) != Py_TYPE(b.get())) return false;
+  const int equal = PyObject_RichCompareBool(a.get(), b.get(), Py_EQ);
+  PyErr_Clear();
+  return equal == 1;
+}
+
+bool same_layouts(const Layout& a, const Layout& b) {
+  return std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides());
+}
+
+// Whether an object, or an item of it, is memory or history that only this call had.
+bool holds_tensor(PyObject* object) {
+  if (as_tensor(object) || as_array(object) || as_ndarray(object)) return true;
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      if (holds_tensor(PySequence_Fast_ITEMS(object)[i])) return true;
+  } else if (PyDict_Check(object)) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(object, &at, &key, &value))
+      if (holds_tensor(value)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Plan::Place::operator==(const Place& other) const {
+  return kind == other.kind && index == other.index && output == other.output &&
+         same_objects(value, other.value);
+}
+
+bool Plan::Laid::operator==(const Laid& other) const {
+  return exists == other.exists && origin == other.origin && dtype == other.dtype &&
+         same_layouts(layout, other.layout);
+}
+
+bool Plan::Make::operator==(const Make& other) const {
+  return kind == other.kind && op.get() == other.op.get() && same_objects(params, other.params) &&
+         inputs == other.inputs && results == other.results && mask == other.mask &&
+         node_type.get() == other.node_type.get() && named == other.named &&
+         node_call == other.node_call && recorded == other.recorded;
+}
+
+bool Plan::Result::operator==(const Result& other) const {
+  return kind == other.kind && tensor_place == other.tensor_place &&
+         type.get() == other.type.get() && items == other.items;
+}
+
+Plan::~Plan() = default;
+
+// ---- from a call that was watched ---------------------------------------------------------------
+
+struct Plan::Builder {
+  const Key& key;
+  Trace& trace;
+  std::string& why;
+  std::vector<int> numbers;  // of what was made, the number among what the plan makes; -1: not known
+  std::unique_ptr<Plan> plan{new Plan};
+
+  bool fail(const char* text) {
+    if (why.empty()) why = text;
+    return false;
+  }
+
+  // Where a tensor comes from; what made it is taken into the plan.
+  bool place(PyObject* object, Plan::Place& found) {
+    for (int i = 0; i < key.tensor_count(); ++i)
+      if (reinterpret_cast<PyObject*>(key.tensor(i)) == object) {
+        found = {Place::argument, i, 0, {}};
+        return true;
+      }
+    for (std::size_t i = 0; i < trace.made.size(); ++i)
+      for (std::size_t k = 0; k < trace.made[i].results.size(); ++k)
+        if (trace.made[i].results[k].get() == object) {
+          if (numbers[i] < 0 && !add(i)) return false;
+          found = {Place::made, numbers[i], static_cast<int>(k), {}};
+          return true;
+        }
+    return fail("it gives, or keeps, a tensor that no record has made");
+  }
+
+  bool lay(PyObject* array, Laid& laid) {
+    const Array* found = as_array(array);
+    if (!found) return fail("it gives what is no array of a GPU");
+    laid = {true, trace.recording.origin_of(*found), found->dtype, found->layout};
+    if (laid.origin.kind == Origin::elsewhere) return fail("it gives memory that was there before");
+    if (laid.origin.delta % static_cast<std::int64_t>(item_size(found->dtype)))
+      return fail("a result lies between elements");
+    return true;
+  }
+
+  // Takes what was made as number i into the plan, after what it needs.
+  bool add(std::size_t i) {
+    Made& made = trace.made[i];
+    Make make{made.kind, made.op, made.params, {}, {}, made.mask, made.node_type, {}, {}, {}};
+    const Node* node = nullptr;
+    for (const Ref& result : made.results) {
+      Laid laid;
+      if (Tensor* t = as_tensor(result.get())) {
+        if (!lay(array_of(t), laid) || !is_plain(t, made)) return false;
+        if (is_set(t->node)) node = reinterpret_cast<const Node*>(t->node);
+      }
+      make.results.push_back(std::move(laid));
+    }
+    if (make.params && holds_tensor(make.params.get())) return fail("its params hold a tensor");
+    make.recorded = node != nullptr;
+    make.named = static_cast<bool>(made.node_type);
+    if (node && !describe_node(node, made, make)) return false;
+    if (made.kind == Made::view || make.recorded) {
+      for (const Ref& input : made.inputs) {
+        Place each;
+        if (as_tensor(input.get())) {
+          if (!place(input.get(), each)) return false;
+        } else if (holds_tensor(input.get())) {
+          return fail("an input is no tensor");
+        } else {
+          each = {Place::object, 0, 0, input};
+        }
+        make.inputs.push_back(std::move(each));
+      }
+    } else {
+      make.inputs.resize(made.inputs.size());
+    }
+    numbers[i] = static_cast<int>(plan->makes_.size());
+    plan->makes_.push_back(std::move(make));
+    return true;
+  }
+
+  // Whether Python has left a new tensor as the native half has made it.
+  bool is_plain(const Tensor* t, const Made& made) {
+    if (Py_TYPE(t) != tensor_type) return fail("it gives a tensor of another class");
+    if (t->leaf || t->retains_grad || is_set(t->grad) || is_set(t->hooks) || is_set(t->tangent))
+      return fail("Python has changed a tensor that it gives");
+    if (made.kind != Made::view && (is_set(t->base) || is_set(t->view) || is_set(t->created)))
+      return fail("Python makes a view of a tensor that it gives");
+    if (made.kind == Made::view && (!is_set(t->base) || !is_set(t->view)))
+      return fail("Python has changed a view that it gives");
+    if (is_set(t->node) && made.kind == Made::wrapped)
+      return fail("Python has given a tensor its node");
+    if (is_set(t->node)) {
+      const auto* node = reinterpret_cast<const Node*>(t->node);
+      if (node->op != made.op.get()) return fail("a result has another record's node");
+    }
+    return true;
+  }
+
+  bool describe_node(const Node* node, const Made& made, Make& make) {
+    const auto* op = made.op.as<Operator>();
+    PyObject* type = made.node_type ? made.node_type.get() : op->node_type;
+    if (reinterpret_cast<PyObject*>(Py_TYPE(node)) != type || is_set(node->hooks))
+      return fail("Python has changed a node");
+    if (!made.node_type && is_set(node->call)) return fail("Python has changed a node");
+    if (!made.node_call || made.node_call.get() == Py_None) return true;
+    if (node->call != made.node_call.get()) return fail("Python has changed a node");
+    make.node_call = {Place::object, 0, 0, made.node_call};
+    return take_apart(make);
+  }
+
+  // A node's call may hold tensors: they become places.
+  bool take_apart(Make& make) {
+    std::vector<PyObject*> tensors;
+    collect(make.node_call.value.get(), tensors);
+    for (PyObject* each : tensors) {
+      bool argument = false;
+      for (int i = 0; i < key.tensor_count(); ++i)
+        argument |= reinterpret_cast<PyObject*>(key.tensor(i)) == each;
+      if (!argument) return fail("a node keeps a tensor that is no argument");
+    }
+    if (tensors.empty()) return true;
+    Ref known(PyDict_New());
+    for (int i = 0; known && i < key.tensor_count(); ++i) {
+      const Ref id(PyLong_FromVoidPtr(key.tensor(i))), number(PyLong_FromLong(i));
+      if (!id || !number || PyDict_SetItem(known.get(), id.get(), number.get()) < 0) known = Ref();
+    }
+    Ref shape = known ? replaced(make.node_call.value.get(), known.get()) : Ref();
+    if (!shape) {
+      PyErr_Clear();
+      return fail("a node's call holds what cannot be told apart");
+    }
+    make.node_call = {Place::made, 0, 0, shape};
+    return true;
+  }
+
+  static void collect(PyObject* object, std::vector<PyObject*>& tensors) {
+    if (as_tensor(object)) {
+      tensors.push_back(object);
+    } else if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+        collect(PySequence_Fast_ITEMS(object)[i], tensors);
+    } else if (PyDict_CheckExact(object)) {
+      PyObject *key, *value;
+      Py_ssize_t at = 0;
+      while (PyDict_Next(object, &at, &key, &value)) collect(value, tensors);
+    }
+  }
+
+  // The same object with slices of a class of its own, slice(number, None, marker), for tensors.
+  static Ref replaced(PyObject* object, PyObject* known) {
+    if (as_tensor(object)) {
+      const Ref id(PyLong_FromVoidPtr(object));
+      PyObject* number = id ? PyDict_GetItem(known, id.get()) : nullptr;
+      return number ? Ref(PySlice_New(number, Py_None, registered.dtype_type)) : Ref();
+    }
+    if (PyTuple_CheckExact(object)) {
+      Ref made(PyTuple_New(PyTuple_GET_SIZE(object)));
+      for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(object); ++i) {
+        Ref item = replaced(PyTuple_GET_ITEM(object, i), known);
+        if (!item) return {};
+        PyTuple_SET_ITEM(made.get(), i, item.release());
+      }
+      return made;
+    }
+    if (PyDict_CheckExact(object)) {
+      Ref made(PyDict_New());
+      PyObject *key, *value;
+      Py_ssize_t at = 0;
+      while (made && PyDict_Next(object, &at, &key, &value)) {
+        const Ref item = replaced(value, known);
+        if (!item || PyDict_SetItem(made.get(), key, item.get()) < 0) return {};
+      }
+      return made;
+    }
+    return holds_tensor(object) ? Ref() : Ref::to(object);
+  }
+
+  bool describe_result(PyObject* object, Result& result, int depth) {
+    if (object == Py_None && depth > 0) {
+      result.kind = Result::none;
+      return true;
+    }
+    if (as_tensor(object)) {
+      result.kind = Result::tensor;
+      return place(object, result.tensor_place);
+    }
+    const bool exact = PyTuple_CheckExact(object) || PyList_CheckExact(object);
+    const bool named = !exact && PyTuple_Check(object) && Py_TYPE(object)->tp_dictoffset == 0;
+    if (depth > 1 || !(exact || named)) return fail("it gives what is no tensor");
+    result.kind = Result::several;
+    result.type = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+    result.items.resize(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)));
+    for (std::size_t i = 0; i < result.items.size(); ++i)
+      if (!describe_result(PySequence_Fast_ITEMS(object)[i], result.items[i], depth + 1))
+        return false;
+    return true;
+  }
+
+  bool describe_writes() {
+    for (const Ref& each : trace.written) {
+      Place found;
+      bool known = false;
+      for (int i = 0; i < key.tensor_count(); ++i)
+        known |= reinterpret_cast<PyObject*>(key.tensor(i)) == each.get();
+      for (const Made& made : trace.made)
+        for (const Ref& result : made.results) known |= result.get() == each.get();
+      if (!known) return fail("it writes what is no argument");
+      if (!place(each.get(), found)) return false;
+      plan->written_.push_back(found);
+    }
+    return true;
+  }
+};
+
+std::unique_ptr<Plan> Plan::of(const Key& key, Trace& trace, PyObject* result, std::string& why) {
+  Recording& recording = trace.recording;
+  why = recording.unfit_because;
+  if (!why.empty()) return nullptr;
+  Builder builder{key, trace, why, std::vector<int>(trace.made.size(), -1)};
+  if (!trace.arguments_are_as_before()) {
+    why = "it changes an argument";
+    return nullptr;
+  }
+  if (!builder.describe_result(result, builder.plan->result_, 0) || !builder.describe_writes())
+    return nullptr;
+  Plan& plan = *builder.plan;
+  if (plan.makes_.empty() && recording.record.nodes.empty()) why = "it makes nothing";
+  if (recording.record.nodes.size() > kMostNodes) why = "it has too many launches";
+  for (const Allocation& each : recording.record.allocations)
+    if (!each.content.empty()) why = "it copies from the host";
+  for (const GraphNode& node : recording.record.nodes)
+    if (node.chunks.size() * sizeof(GraphNode::Chunk) > kMostBytes || node.offsets.size() > 64)
+      why = "a launch has too many parameters";
+  for (std::uint32_t i = 0; i < recording.number_count(); ++i)
+    if (!recording.is_used(i)) why = "a number that was drawn is used by no kernel";
+  for (int i = 0; i < key.memory_count(); ++i) plan.anchors_.push_back(key.memory(i).tensor);
+  plan.draws_ = trace.draws;
+  if (plan.anchors_.size() + recording.record.allocations.size() + 2 * plan.draws_.size() >
+      kMostSources)
+    why = "it uses too much different memory";
+  if (!why.empty()) return nullptr;
+  plan.record_ = std::move(recording.record);
+  return std::move(builder.plan);
+}
+
+bool Plan::agrees(const Plan& other, std::string& why) const {
+  why = difference(record_, other.record_);
+  const bool same_draws = std::ranges::equal(draws_, other.draws_, [](const auto& a, const auto& b) {
+    return a.generator.get() == b.generator.get() && a.count == b.count && a.number == b.number;
+  });
+  if (why.empty() && !(same_draws && anchors_ == other.anchors_ && written_ == other.written_))
+    why = "it draws or writes otherwise from call to call";
+  if (why.empty() && !(result_ == other.result_ && makes_ == other.makes_))
+    why = "its results differ from call to call";
+  return why.empty();
+}
+
+void Plan::prepare() {
+  const auto n_inputs = static_cast<std::uint32_t>(anchors_.size());
+  const auto n_allocations = static_cast<std::uint32_t>(record_.allocations.size());
+  steps_.resize(record_.nodes.size());
+  for (const Use& use : record_.uses) {
+    std::uint32_t source = use.index;
+    if (use.source == Use::allocation)
+      source += n_inputs;
+    else if (use.source == Use::number)
+      source += n_inputs + n_allocations;
+    else if (use.source == Use::any)
+      source += n_inputs + n_allocations + 2 * static_cast<std::uint32_t>(draws_.size());
+    steps_[use.node].patches.push_back({source, use.place, use.size, use.delta, use.map});
+  }
+  std::vector<bool> escapes(n_allocations);
+  for (const Make& make : makes_)
+    for (const Laid& laid : make.results)
+      if (laid.exists && laid.origin.kind == Origin::allocation) escapes[laid.origin.index] = true;
+  for (std::uint32_t i = 0; i < n_allocations; ++i) {
+    const Allocation& each = record_.allocations[i];
+    if (escapes[i])
+      escaping_.push_back(i);
+    else if (each.first <= each.last)
+      between_.push_back(i);
+  }
+  between_bytes_ = plan_memory(record_.allocations, between_, places_);
+}
+
+// ---- runs ---------------------------------------------------------------------------------------
+
+struct Plan::Run {
+  const Key& key;
+  int device;
+  cu::CUstream stream;
+  std::array<std::uint64_t, kMostSources + kMostNodes> sources;  // addresses and numbers
+  std::vector<StorageRef> memory;  // of allocations that results lie in
+  StorageRef between;
+  std::vector<Ref> tensors;           // what has been made, results one after the other
+  std::vector<std::uint32_t> starts;  // of each Make in `tensors`
+};
+
+bool Plan::allocate(Run& run) const {
+  const std::size_t n_inputs = anchors_.size();
+  for (std::size_t i = 0; i < n_inputs; ++i) run.sources[i] = run.key.array(anchors_[i])->data();
+  run.memory.resize(escaping_.size());
+  for (std::size_t i = 0; i < escaping_.size(); ++i) {
+    run.memory[i] = StorageRef(
+        Storage::allocate(run.device, record_.allocations[escaping_[i]].bytes, run.stream));
+    run.sources[n_inputs + escaping_[i]] = run.memory[i]->address;
+  }
+  if (between_bytes_) {
+    run.between = StorageRef(Storage::allocate(run.device, between_bytes_, run.stream));
+    for (const std::uint32_t i : between_)
+      run.sources[n_inputs + i] = run.between->address + places_[i];
+  }
+  return true;
+}
+
+// Asks generators for numbers, and for what marks of errors are now.
+bool Plan::ask(Run& run) const {
+  std::size_t at = anchors_.size() + record_.allocations.size();
+  for (const Draw& draw : draws_) {
+    const Ref pair(PyObject_CallMethod(draw.generator.get(), "draw", "L", draw.count));
+    PyObject *seed, *offset;
+    if (!pair || !PyArg_ParseTuple(pair.get(), "OO", &seed, &offset)) return false;
+    run.sources[at++] = PyLong_AsUnsignedLongLongMask(seed);
+    run.sources[at++] = PyLong_AsUnsignedLongLongMask(offset);
+  }
+  for (const Ref& mark : record_.marks) {
+    const Ref number(PyObject_CallMethod(mark.get(), "again", nullptr));
+    if (!number) return false;
+    run.sources[at++] = PyLong_AsUnsignedLongLongMask(number.get());
+  }
+  return !PyErr_Occurred();
+}
+
+void Plan::launch(Run& run) const {
+  std::optional<BlockingRegion> region;
+  if (!profiling::enabled) region.emplace();
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const GraphNode& node = record_.nodes[i];
+    alignas(128) unsigned char bytes[kMostBytes];
+    std::memcpy(bytes, node.bytes(), node.chunks.size() * sizeof(GraphNode::Chunk));
+    for (const Patch& patch : steps_[i].patches) {
+      const std::uint64_t value =
+          run.sources[patch.source] + static_cast<std::uint64_t>(patch.delta);
+      if (patch.map < 0) {
+        std::memcpy(bytes + patch.place, &value, patch.size);
+      } else {
+        TensorMapRequest request = record_.maps[static_cast<std::size_t>(patch.map)];
+        request.address = value;
+        const cu::CUtensorMap map = tensor_map(request);
+        std::memcpy(bytes + patch.place, &map, sizeof map);
+      }
+    }
+    std::optional<profiling::LaunchScope> profiled;
+    if (profiling::enabled) [[unlikely]] {
+      constexpr profiling::Known calls[] = {profiling::kLaunchKernel, profiling::kFill,
+                                            profiling::kCopy};
+      profiled.emplace(calls[node.kind], node.note.name, run.device, run.stream);
+    }
+    launch_with(node, bytes, run.stream);
+  }
+}
+
+Ref Plan::array_at(const Run& run, const Laid& laid) const {
+  Array array;
+  std::uint64_t base;
+  if (laid.origin.kind == Origin::input) {
+    const Array* source = run.key.array(anchors_[laid.origin.index]);
+    array.storage = source->storage;
+    base = source->data();
+  } else {
+    const auto found = std::ranges::lower_bound(escaping_, laid.origin.index);
+    array.storage = run.memory[static_cast<std::size_t>(found - escaping_.begin())];
+    base = array.storage->address;
+  }
+  const std::uint64_t at = base + static_cast<std::uint64_t>(laid.origin.delta);
+  array.offset = static_cast<std::int64_t>(at - array.storage->address) /
+                 static_cast<std::int64_t>(item_size(laid.dtype));
+  array.dtype = laid.dtype;
+  array.layout = laid.layout;
+  return Ref(array_object(std::move(array)));
+}
+
+PyObject* Plan::value_at(const Run& run, const Place& place) const {
+  switch (place.kind) {
+    case Place::argument:
+      return reinterpret_cast<PyObject*>(run.key.tensor(place.index));
+    case Place::made:
+      return run.tensors[run.starts[static_cast<std::size_t>(place.index)] +
+                         static_cast<std::size_t>(place.output)]
+          .get();
+    case Place::object:
+      return place.value.get();
+    case Place::none:
+      break;
+  }
+  return Py_None;
+}
+
+namespace {
+
+// A node's call with the present tensors in their places.
+Ref filled_in(PyObject* object, const Key& key) {
+  if (PySlice_Check(object)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    if (slice->step == registered.dtype_type && slice->stop == Py_None)
+      return Ref::to(
+          reinterpret_cast<PyObject*>(key.tensor(static_cast<int>(PyLong_AsLong(slice->start)))));
+  } else if (PyTuple_CheckExact(object)) {
+    Ref made(PyTuple_New(PyTuple_GET_SIZE(object)));
+    for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(object); ++i) {
+      Ref item = filled_in(PyTuple_GET_ITEM(object, i), key);
+      if (!item) return {};
+      PyTuple_SET_ITEM(made.get(), i, item.release());
+    }
+    return made;
+  } else if (PyDict_CheckExact(object)) {
+    Ref made(PyDict_New());
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    while (made && PyDict_Next(object, &at, &name, &value)) {
+      const Ref item = filled_in(value, key);
+      if (!item || PyDict_SetItem(made.get(), name, item.get()) < 0) return {};
+    }
+    return made;
+  }
+  return Ref::to(object);
+}
+
+}  // namespace
+
+bool Plan::name(const Run& run, const Make& make, const Ref* tensors) const {
+  for (std::size_t i = 0; i < make.results.size(); ++i) {
+    auto* t = make.results[i].exists ? tensors[i].as<Tensor>() : nullptr;
+    if (!t || !is_set(t->node)) continue;
+    auto* node = reinterpret_cast<Node*>(t->node);
+    auto* self = reinterpret_cast<PyObject*>(node);
+    PyTypeObject* type = make.node_type.as<PyTypeObject>();
+    if (Py_TYPE(self) != type) {  // types of one layout, without slots or a dict of their own
+      PyTypeObject* before = Py_TYPE(self);
+      Py_INCREF(type);
+      Py_SET_TYPE(self, type);
+      Py_DECREF(before);
+    }
+    if (make.node_call.kind == Place::none) return true;
+    Ref call = make.node_call.kind == Place::object ? make.node_call.value
+                                                    : filled_in(make.node_call.value.get(), run.key);
+    if (!call) return false;
+    Py_XSETREF(node->call, call.release());
+    return true;
+  }
+  return true;
+}
+
+PyObject* Plan::make_results(Run& run) const {
+  std::size_t total = 0;
+  for (const Make& make : makes_) total += make.results.size();
+  run.tensors.resize(total);
+  std::size_t at = 0;
+  for (const Make& make : makes_) {
+    run.starts.push_back(static_cast<std::uint32_t>(at));
+    Ref* tensors = &run.tensors[at];
+    at += make.results.size();
+    std::array<PyObject*, 16> few;
+    std::vector<PyObject*> more(make.inputs.size() > few.size() ? make.inputs.size() : 0);
+    PyObject** inputs = more.empty() ? few.data() : more.data();
+    const auto n = static_cast<Py_ssize_t>(make.inputs.size());
+    for (Py_ssize_t i = 0; i < n; ++i)
+      inputs[i] = value_at(run, make.inputs[static_cast<std::size_t>(i)]);
+    auto* op = make.op.as<Operator>();
+    if (make.kind == Made::many) {
+      const Ref arrays(PyTuple_New(static_cast<Py_ssize_t>(make.results.size())));
+      if (!arrays) return nullptr;
+      for (std::size_t i = 0; i < make.results.size(); ++i) {
+        Ref array = make.results[i].exists ? array_at(run, make.results[i]) : Ref::to(Py_None);
+        if (!array) return nullptr;
+        PyTuple_SET_ITEM(arrays.get(), static_cast<Py_ssize_t>(i), array.release());
+      }
+      const Ref outs(make_many(op, arrays.get(), make.mask, make.params.get(), inputs, n));
+      if (!outs) return nullptr;
+      for (std::size_t i = 0; i < make.results.size(); ++i)
+        tensors[i] = Ref::to(PyTuple_GET_ITEM(outs.get(), static_cast<Py_ssize_t>(i)));
+    } else {
+      const Ref array = array_at(run, make.results[0]);
+      if (!array) return nullptr;
+      if (make.kind == Made::wrapped)
+        tensors[0] = Ref(reinterpret_cast<PyObject*>(new_tensor(array.get())));
+      else if (make.kind == Made::view)
+        tensors[0] = Ref(make_view(op, array.get(), make.params.get(), inputs[0]));
+      else
+        tensors[0] = Ref(make_one(op, array.get(), inputs, n, make.params.get(), false));
+      if (!tensors[0]) return nullptr;
+    }
+    if (make.named && !name(run, make, tensors)) return nullptr;
+  }
+  for (const Place& each : written_) {
+    auto* t = reinterpret_cast<Tensor*>(value_at(run, each));
+    if (!t->shared && !(t->shared = new_shared(array_of(t)))) return nullptr;
+    ++t->shared->version;
+  }
+  return give(run, result_);
+}
+
+PyObject* Plan::give(const Run& run, const Result& result) const {
+  if (result.kind == Result::none) Py_RETURN_NONE;
+  if (result.kind == Result::tensor) return Py_NewRef(value_at(run, result.tensor_place));
+  auto* type = result.type.as<PyTypeObject>();
+  const auto n = static_cast<Py_ssize_t>(result.items.size());
+  const bool list = type == &PyList_Type;
+  Ref made(list ? PyList_New(n)
+                : type == &PyTuple_Type ? PyTuple_New(n) : type->tp_alloc(type, n));
+  for (Py_ssize_t i = 0; made && i < n; ++i) {
+    PyObject* item = give(run, result.items[static_cast<std::size_t>(i)]);
+    if (!item) return nullptr;
+    list ? PyList_SET_ITEM(made.get(), i, item) : PyTuple_SET_ITEM(made.get(), i, item);
+  }
+  return made.release();
+}
+
+namespace {
+
+// Whether a write needs no further look: as `is_writable` says.
+bool may_write(Tensor* t) {
+  if ((t->inference == 1 && !modes.inference_mode) || (t->shared && is_set(t->shared->lent)))
+    return false;
+  if (!modes.grad_enabled || !(t->leaf || is_set(t->node) || is_set(t->base))) return true;
+  const int needed = is_set(t->created) ? 1 : requires_grad(t);
+  PyErr_Clear();
+  return needed == 0;
+}
+
+}  // namespace
+
+PyObject* Plan::run(const Key& key) const {
+  for (const Place& each : written_)
+    if (each.kind == Place::argument && !may_write(key.tensor(each.index))) return nullptr;
+  try {
+    bind(key.device());
+    Run run{key, key.device(), current_stream(key.device()), {}, {}, {}, {}, {}};
+    if (!allocate(run) || !ask(run)) return nullptr;
+    launch(run);
+    run.between = StorageRef();
+    return make_results(run);
+  } catch (const PythonError&) {
+  } catch (...) {
+    set_python_error(std::current_exception());
+  }
+  return nullptr;
+}
+
+}  // namespace tritorch::plans

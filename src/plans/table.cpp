@@ -1,0 +1,233 @@
+#include "plans/table.h"
+
+#include <structmember.h>
+
+#include <cstddef>
+
+#include "compilation/state.h"
+#include "driver/context.h"
+#include "launch/waiting.h"
+
+namespace tritorch::plans {
+
+PyObject* plain_types = nullptr;
+bool enabled = false;
+
+namespace {
+
+constexpr std::size_t kMostEntries = 512;  // of a function
+constexpr int kMostTries = 3;              // calls that are watched, of which no two agree
+
+}  // namespace
+
+bool may_plan(PyObject* const* args, Py_ssize_t n) {
+  if (!enabled || trace || recorder) return false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* each = args[i];
+    if ((PyTuple_CheckExact(each) || PyList_CheckExact(each)) && PySequence_Fast_GET_SIZE(each))
+      each = PySequence_Fast_ITEMS(each)[0];
+    if (const Tensor* t = as_tensor(each))
+      return t->array && as_array(t->array) && !modes.saving_hooks && !modes.tracing_calls &&
+             !region && !has_to_wait();
+  }
+  return false;
+}
+
+PyObject* Table::call(PyObject* function, PyObject* const* args, std::size_t flagged,
+                      PyObject* names) {
+  Key key;
+  if (!key.take(args, PyVectorcall_NARGS(flagged), names)) {
+    if (PyErr_Occurred()) return nullptr;
+    return PyObject_Vectorcall(function, args, flagged, names);
+  }
+  const std::uint64_t hash = key.hash();
+  auto [first, last] = entries_.equal_range(hash);
+  for (; first != last; ++first) {
+    if (!key.equals(first->second->words)) continue;
+    const std::shared_ptr<Entry> entry = first->second;  // what runs below may clear the table
+    if (entry->ready) {
+      PyObject* result = entry->ready->run(key);
+      if (result) ++runs_;
+      if (result || PyErr_Occurred()) return result;
+    } else if (!entry->never && !entry->busy && ++entry->seen > 1) {
+      return watch(key, entry, function, args, flagged, names);
+    }
+    return PyObject_Vectorcall(function, args, flagged, names);
+  }
+  PyObject* result = PyObject_Vectorcall(function, args, flagged, names);
+  if (!result) return nullptr;
+  if (entries_.size() >= kMostEntries) decltype(entries_)().swap(entries_);
+  auto entry = std::make_shared<Entry>();
+  entry->words = key.words();
+  entry->objects = key.objects();
+  entry->seen = 1;
+  entries_.emplace(hash, std::move(entry));
+  return result;
+}
+
+PyObject* Table::watch(const Key& key, const std::shared_ptr<Entry>& entry, PyObject* function,
+                       PyObject* const* args, std::size_t flagged, PyObject* names) {
+  entry->busy = true;
+  PyObject* result = nullptr;
+  try {
+    bind(key.device());
+    Trace watched(key, current_stream(key.device()));
+    result = PyObject_Vectorcall(function, args, flagged, names);
+    if (result) learn(*entry, key, watched, result);
+  } catch (...) {
+    Py_CLEAR(result);
+    set_python_error(std::current_exception());
+  }
+  entry->busy = false;
+  return result;
+}
+
+void Table::learn(Entry& entry, const Key& key, Trace& trace, PyObject* result) {
+  std::unique_ptr<Plan> plan = Plan::of(key, trace, result, entry.why);
+  if (plan && entry.taken && plan->agrees(*entry.taken, entry.why)) {
+    plan->prepare();
+    entry.taken.reset();
+    entry.ready = std::move(plan);
+    return;
+  }
+  const bool first = plan && !entry.taken;
+  entry.taken = std::move(plan);
+  if (first) return;
+  if (!entry.taken || ++entry.tries >= kMostTries) {
+    entry.never = true;
+    entry.taken.reset();
+  }
+}
+
+PyObject* Table::describe() const {
+  Ref reasons(PyDict_New());
+  Py_ssize_t ready = 0;
+  for (const auto& [hash, entry] : entries_) {
+    ready += entry->ready != nullptr;
+    if (!entry->never || !reasons) continue;
+    const Ref why(PyUnicode_FromString(entry->why.c_str()));
+    const Ref count(PyLong_FromLong(1));
+    if (!why || !count || PyDict_SetItem(reasons.get(), why.get(), count.get()) < 0) return nullptr;
+  }
+  return Py_BuildValue("{s:n,s:n,s:L,s:O}", "calls", static_cast<Py_ssize_t>(entries_.size()),
+                       "plans", ready, "runs", runs_, "none", reasons.get());
+}
+
+// ---- Planned ------------------------------------------------------------------------------------
+
+namespace {
+
+struct Planned {
+  PyObject_HEAD vectorcallfunc call;
+  PyObject* function;
+  Table* table;
+};
+
+PyObject* planned_call(PyObject* self, PyObject* const* args, std::size_t flagged,
+                       PyObject* names) {
+  auto* planned = reinterpret_cast<Planned*>(self);
+  const Py_ssize_t n = PyVectorcall_NARGS(flagged);
+  if (!may_plan(args, n)) return PyObject_Vectorcall(planned->function, args, flagged, names);
+  if (!planned->table) planned->table = new Table;
+  return planned->table->call(planned->function, args, flagged, names);
+}
+
+PyObject* planned_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* function;
+  if (!PyArg_ParseTuple(args, "O", &function)) return nullptr;
+  auto* self = reinterpret_cast<Planned*>(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  self->call = planned_call;
+  self->function = Py_NewRef(function);
+  return reinterpret_cast<PyObject*>(self);
+}
+
+int planned_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(reinterpret_cast<Planned*>(self)->function);
+  return 0;
+}
+
+int planned_clear(PyObject* self) {
+  Py_CLEAR(reinterpret_cast<Planned*>(self)->function);
+  return 0;
+}
+
+void planned_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  planned_clear(self);
+  delete reinterpret_cast<Planned*>(self)->table;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* planned_plans(PyObject* self, void*) {
+  const Table* table = reinterpret_cast<Planned*>(self)->table;
+  return table ? table->describe() : Table().describe();
+}
+
+PyMemberDef planned_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Planned, call), READONLY, nullptr},
+    {"__wrapped__", T_OBJECT, offsetof(Planned, function), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyGetSetDef planned_properties[] = {
+    {"plans", planned_plans, nullptr, "what is known of its calls", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot planned_slots[] = {{Py_tp_new, reinterpret_cast<void*>(planned_new)},
+                               {Py_tp_dealloc, reinterpret_cast<void*>(planned_dealloc)},
+                               {Py_tp_traverse, reinterpret_cast<void*>(planned_traverse)},
+                               {Py_tp_clear, reinterpret_cast<void*>(planned_clear)},
+                               {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                               {Py_tp_members, planned_members},
+                               {Py_tp_getset, planned_properties},
+                               {Py_tp_doc, const_cast<char*>("A function, called by plans.")},
+                               {0, nullptr}};
+PyType_Spec planned_spec = {"tritorch._C.Planned", sizeof(Planned), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                            planned_slots};
+
+// set_plans(plain_types, ambient): turns plans on; () -> None turns them off.
+PyObject* set_plans(PyObject*, PyObject* args) {
+  PyObject *types = nullptr, *ambient = nullptr;
+  if (!PyArg_ParseTuple(args, "|O!O", &PyTuple_Type, &types, &ambient)) return nullptr;
+  const bool before = enabled;
+  enabled = types != nullptr;
+  if (types) {
+    Py_XSETREF(plain_types, Py_NewRef(types));
+    if (!ambient_handler) ambient_handler = Py_NewRef(ambient);
+  }
+  return PyBool_FromLong(before);
+}
+
+PyObject* name_node(PyObject*, PyObject* args) {
+  PyObject *object, *type, *call;
+  if (!PyArg_ParseTuple(args, "O!OO", node_base_type, &object, &type, &call)) return nullptr;
+  if (PyObject_SetAttrString(object, "__class__", type) < 0) return nullptr;
+  auto* node = reinterpret_cast<Node*>(object);
+  Py_XSETREF(node->call, Py_NewRef(call));
+  told_named(node, type, call);
+  Py_RETURN_NONE;
+}
+
+PyObject* plan_parts(PyObject*, PyObject*) {
+  if (!plain_types || !ambient_handler) return PyErr_Format(PyExc_RuntimeError, "plans are off");
+  return PyTuple_Pack(2, plain_types, ambient_handler);
+}
+
+PyMethodDef functions[] = {
+    {"plan_parts", plan_parts, METH_NOARGS, "The arguments that `set_plans` had last."},
+    {"set_plans", set_plans, METH_VARARGS, "(plain_types, ambient): turns call plans on."},
+    {"name_node", name_node, METH_VARARGS,
+     "(node, type, call): gives a new node another record's class, and the call that it keeps."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool add_plan_types(PyObject* module) {
+  const Ref type(PyType_FromSpec(&planned_spec));
+  return type && PyModule_AddObjectRef(module, "Planned", type.get()) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace tritorch::plans

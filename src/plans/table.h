@@ -1,0 +1,48 @@
+// The call plans of a function, by the keys of its calls.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "plans/plan.h"
+
+namespace tritorch::plans {
+
+extern PyObject* plain_types;  // types of few objects, which a key knows by their identity
+extern bool enabled;
+
+class Table {
+ public:
+  // Calls a function by a plan if there is one for such arguments, else by itself.
+  PyObject* call(PyObject* function, PyObject* const* args, std::size_t flagged, PyObject* names);
+  PyObject* describe() const;
+
+ private:
+  struct Entry {
+    std::vector<std::uint64_t> words;
+    std::vector<Ref> objects;  // those whose identity is in the words
+    std::unique_ptr<Plan> taken, ready;
+    int seen = 0, tries = 0;
+    bool never = false, busy = false;
+    std::string why;
+  };
+  PyObject* watch(const Key& key, const std::shared_ptr<Entry>& entry, PyObject* function,
+                  PyObject* const* args, std::size_t flagged, PyObject* names);
+  static void learn(Entry& entry, const Key& key, Trace& trace, PyObject* result);
+
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<Entry>> entries_;
+  long long runs_ = 0;
+};
+
+// Whether a call may have a plan, as far as a glance tells: a tensor on a GPU comes before any other.
+bool may_plan(PyObject* const* args, Py_ssize_t n);
+
+// A function of Python's that is called by plans: `Planned(function)`.
+bool add_plan_types(PyObject* module);
+
+}  // namespace tritorch::plans

@@ -1,0 +1,71 @@
+// A call that is watched while Python makes it: its launches, and the tensors and nodes that it makes.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+#include <vector>
+
+#include "launch/recording.h"
+#include "plans/key.h"
+#include "ref.h"
+
+namespace tritorch::plans {
+
+// Tensors that a record's call, or something simpler, has made.
+struct Made {
+  enum Kind : std::uint8_t { wrapped, one, view, many } kind;
+  Ref op, params;
+  std::vector<Ref> inputs;   // tensors, numbers, None
+  std::vector<Ref> results;  // tensors, or None
+  unsigned long mask = 0;    // of several results, those that gradients flow through
+  Ref node_type, node_call;  // given to the node afterwards, where a function is several records
+};
+
+// Numbers that a generator gave: a seed and an offset.
+struct Draw {
+  Ref generator;
+  long long count;
+  std::uint32_t number;  // of the first
+};
+
+class Trace {
+ public:
+  Trace(const Key& key, cu::CUstream stream);
+  ~Trace();
+  Trace(const Trace&) = delete;
+
+  Recording recording;
+  std::vector<Made> made;
+  std::vector<Ref> written;  // tensors whose version went up
+  std::vector<Draw> draws;
+
+  // Whether nothing but versions has changed of the arguments.
+  bool arguments_are_as_before() const;
+
+ private:
+  struct Before {
+    Tensor* tensor;
+    PyObject *array, *node, *grad, *base, *view, *created, *hooks;
+    char leaf, inference, retains_grad;
+    long long version;
+  };
+  static Before look(Tensor* tensor);
+  std::vector<Before> before_;
+  Recorder* outer_;
+  Trace* outer_trace_;
+};
+
+inline constinit thread_local Trace* trace = nullptr;
+
+// What the native half tells of, if a call is watched; each gives its result back.
+PyObject* told_one(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
+                   PyObject* result, Made::Kind kind);
+PyObject* told_many(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
+                    unsigned long mask, PyObject* results);
+void told_wrapped(PyObject* tensor);
+void told_written(PyObject* tensor);
+void told_named(Node* node, PyObject* type, PyObject* call);
+void told_unfit(const char* why);
+
+}  // namespace tritorch::plans
