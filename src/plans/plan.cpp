@@ -74,7 +74,8 @@ struct Plan::Builder {
   const Key& key;
   Trace& trace;
   std::string& why;
-  std::vector<int> numbers;  // of what was made, the number among what the plan makes; -1: not known
+  static constexpr int kNeeded = -2;
+  std::vector<int> numbers;  // of what was made, the number among what the plan makes; -1: it has none
   std::unique_ptr<Plan> plan{new Plan};
 
   bool fail(const char* text) {
@@ -82,7 +83,45 @@ struct Plan::Builder {
     return false;
   }
 
-  // Where a tensor comes from; what made it is taken into the plan.
+  // Marks what made a tensor, and what that needs.
+  void need(PyObject* object) {
+    for (std::size_t i = 0; i < trace.made.size(); ++i) {
+      const Made& made = trace.made[i];
+      if (std::ranges::none_of(made.results, [&](const Ref& r) { return r.get() == object; }))
+        continue;
+      if (numbers[i] == kNeeded) return;
+      numbers[i] = kNeeded;
+      if (keeps_inputs(made))
+        for (const Ref& input : made.inputs) need(input.get());
+      return;
+    }
+  }
+  void need_result(PyObject* object) {
+    if (PyTuple_Check(object) || PyList_Check(object))
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+        need_result(PySequence_Fast_ITEMS(object)[i]);
+    else
+      need(object);
+  }
+
+  // Whether results of a call lead to its inputs: by a node, or as views of them.
+  static bool keeps_inputs(const Made& made) {
+    return made.kind == Made::view || std::ranges::any_of(made.results, [](const Ref& result) {
+             const Tensor* t = as_tensor(result.get());
+             return t && is_set(t->node);
+           });
+  }
+
+  // All that is needed, in the order in which it was made: nodes are numbered in that.
+  bool add_needed(PyObject* result) {
+    need_result(result);
+    for (const Ref& each : trace.written) need(each.get());
+    for (std::size_t i = 0; i < trace.made.size(); ++i)
+      if (numbers[i] == kNeeded && !add(i)) return false;
+    return true;
+  }
+
+  // Where a tensor comes from.
   bool place(PyObject* object, Plan::Place& found) {
     for (int i = 0; i < key.tensor_count(); ++i)
       if (reinterpret_cast<PyObject*>(key.tensor(i)) == object) {
@@ -92,7 +131,6 @@ struct Plan::Builder {
     for (std::size_t i = 0; i < trace.made.size(); ++i)
       for (std::size_t k = 0; k < trace.made[i].results.size(); ++k)
         if (trace.made[i].results[k].get() == object) {
-          if (numbers[i] < 0 && !add(i)) return false;
           found = {Place::made, numbers[i], static_cast<int>(k), {}};
           return true;
         }
@@ -126,7 +164,7 @@ struct Plan::Builder {
     make.recorded = node != nullptr;
     make.named = static_cast<bool>(made.node_type);
     if (node && !describe_node(node, made, make)) return false;
-    if (made.kind == Made::view || make.recorded) {
+    if (keeps_inputs(made)) {
       for (const Ref& input : made.inputs) {
         Place each;
         if (as_tensor(input.get())) {
@@ -289,7 +327,7 @@ std::unique_ptr<Plan> Plan::of(const Key& key, Trace& trace, PyObject* result, s
     why = "it changes an argument";
     return nullptr;
   }
-  if (!builder.describe_result(result, builder.plan->result_, 0) || !builder.describe_writes())
+  if (!builder.add_needed(result) || !builder.describe_result(result, builder.plan->result_, 0) || !builder.describe_writes())
     return nullptr;
   Plan& plan = *builder.plan;
   if (plan.makes_.empty() && recording.record.nodes.empty()) why = "it makes nothing";

@@ -20,12 +20,12 @@ def seen(tensor):
     if not isinstance(tensor, torch.Tensor):
         return tensor
     node = tensor.grad_fn
+    plain = tensor.detach()
+    if tensor.layout is torch.strided and tensor.numel():
+        plain = plain.clone(memory_format=torch.contiguous_format).view(-1)
+        plain = plain.view(torch.uint8) if tensor.dtype is not torch.bool else plain
     return (
-        tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
-        if tensor.layout is torch.strided and tensor.dtype is not torch.bool and tensor.numel()
-        else tensor.detach().tolist()
-        if tensor.layout is torch.strided
-        else None,
+        plain.tolist() if tensor.layout is torch.strided else None,
         tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad,
         tensor._version, tensor._is_view(), None if node is None else node.name(), tensor.output_nr,
         None if node is None else [None if f is None else (f.name(), i) for f, i in node.next_functions],
