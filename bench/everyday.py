@@ -20,7 +20,7 @@ import sys
 import timeit
 from typing import Any
 
-from tritorch.bench.cases.everyday import CASES, PASSES, SETUP
+from tritorch.bench.cases.everyday import CASES, LOOKS, PASSES, SETUP
 
 WARM = 8  # calls before a case is measured: its plan is made
 
@@ -75,6 +75,8 @@ def measure(
         if kinds and kind not in kinds:
             continue
         for name, statement in cases.items():
+            if device != "cpu" and name in LOOKS:
+                continue
             if frames:
                 row = {"tritorch": float(count_frames(statement, worlds["tritorch"]))}
             else:

@@ -616,6 +616,8 @@ PyTypeObject* added(PyObject* module, PyType_Spec* spec, PyTypeObject* base) {
 
 }  // namespace
 
+bool is_watched() { return watching && PyList_GET_SIZE(watching) > 0; }
+
 bool add_scope_types(PyObject* module) {
   missing = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
   changes_name = PyUnicode_InternFromString("changes");

@@ -9,6 +9,9 @@ namespace tritorch {
 // first.
 extern thread_local int restoring;
 
+// Whether a dispatch mode, or who notes calls, is told of every operator, in any thread.
+bool is_watched();
+
 // Adds the types and functions to the module.  False with a Python error set on failure.
 bool add_scope_types(PyObject* module);
 

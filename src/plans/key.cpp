@@ -134,7 +134,7 @@ bool Key::take(PyObject* const* args, Py_ssize_t n, PyObject* names) {
     if (i >= n && !add_object(PyTuple_GET_ITEM(names, i - n))) return false;
     if (!add_value(args[i], 0)) return false;
   }
-  return n_tensors_ > 0;
+  return true;
 }
 
 std::uint64_t Key::hash() const {

@@ -27,8 +27,8 @@ class Key {
  public:
   static constexpr int kWords = 224, kTensors = 48, kObjects = 24;
 
-  // False where a call can have no plan: an argument is neither plain data nor a tensor on a GPU,
-  // or none is.  An error may be set then.
+  // False where a call can have no plan: an argument is neither plain data nor a tensor on a GPU.
+  // An error may be set then.
   bool take(PyObject* const* args, Py_ssize_t n, PyObject* names);
 
   std::uint64_t hash() const;
@@ -36,7 +36,7 @@ class Key {
   std::vector<std::uint64_t> words() const { return {words_, words_ + count_}; }
   std::vector<Ref> objects() const;  // those that it knows by their identity
 
-  int device() const { return device_; }
+  int device() const { return device_; }  // negative: no tensor says it
   int tensor_count() const { return n_tensors_; }
   Tensor* tensor(int i) const { return tensors_[i]; }
   const Array* array(int i) const { return arrays_[i]; }

@@ -57,7 +57,7 @@ bool Plan::Laid::operator==(const Laid& other) const {
 bool Plan::Make::operator==(const Make& other) const {
   return kind == other.kind && op.get() == other.op.get() && same_objects(params, other.params) &&
          inputs == other.inputs && results == other.results && mask == other.mask &&
-         node_type.get() == other.node_type.get() && named == other.named &&
+         drawn == other.drawn && node_type.get() == other.node_type.get() && named == other.named &&
          node_call == other.node_call && recorded == other.recorded;
 }
 
@@ -106,7 +106,7 @@ struct Plan::Builder {
 
   // Whether results of a call lead to its inputs: by a node, or as views of them.
   static bool keeps_inputs(const Made& made) {
-    return made.kind == Made::view || std::ranges::any_of(made.results, [](const Ref& result) {
+    return made.kind == Made::view || made.kind == Made::alias || std::ranges::any_of(made.results, [](const Ref& result) {
              const Tensor* t = as_tensor(result.get());
              return t && is_set(t->node);
            });
@@ -150,7 +150,8 @@ struct Plan::Builder {
   // Takes what was made as number i into the plan, after what it needs.
   bool add(std::size_t i) {
     Made& made = trace.made[i];
-    Make make{made.kind, made.op, made.params, {}, {}, made.mask, made.node_type, {}, {}, {}};
+    Make make{made.kind, made.op, made.params, {}, {}, {}, made.mask, made.node_type, {}, {}, {}};
+    if (!take_out_numbers(make)) return false;
     const Node* node = nullptr;
     for (const Ref& result : made.results) {
       Laid laid;
@@ -184,6 +185,25 @@ struct Plan::Builder {
     return true;
   }
 
+  // Numbers that a generator gave, among the params, are others in the next run.
+  bool take_out_numbers(Make& make) {
+    if (!make.params || !PyTuple_Check(make.params.get())) return true;
+    const Py_ssize_t n = PyTuple_GET_SIZE(make.params.get());
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      const int number = trace.recording.number_of(PyTuple_GET_ITEM(make.params.get(), i));
+      if (number >= 0)
+        make.drawn.emplace_back(static_cast<int>(i), static_cast<std::uint32_t>(number));
+    }
+    if (make.drawn.empty()) return true;
+    Ref params(PyTuple_New(n));
+    for (Py_ssize_t i = 0; params && i < n; ++i)
+      PyTuple_SET_ITEM(params.get(), i, Py_NewRef(PyTuple_GET_ITEM(make.params.get(), i)));
+    for (const auto& [at, number] : make.drawn)
+      if (params) Py_SETREF(PyTuple_GET_ITEM(params.get(), at), Py_NewRef(Py_None));
+    make.params = params;
+    return params || fail("there is no memory");
+  }
+
   // Whether Python has left a new tensor as the native half has made it.
   bool is_plain(const Tensor* t, const Made& made) {
     if (Py_TYPE(t) != tensor_type) return fail("it gives a tensor of another class");
@@ -193,7 +213,7 @@ struct Plan::Builder {
       return fail("Python makes a view of a tensor that it gives");
     if (made.kind == Made::view && (!is_set(t->base) || !is_set(t->view)))
       return fail("Python has changed a view that it gives");
-    if (is_set(t->node) && made.kind == Made::wrapped)
+    if (is_set(t->node) && (made.kind == Made::wrapped || made.kind == Made::alias))
       return fail("Python has given a tensor its node");
     if (is_set(t->node)) {
       const auto* node = reinterpret_cast<const Node*>(t->node);
@@ -282,7 +302,7 @@ struct Plan::Builder {
   }
 
   bool describe_result(PyObject* object, Result& result, int depth) {
-    if (object == Py_None && depth > 0) {
+    if (object == Py_None && (depth > 0 || !trace.written.empty())) {
       result.kind = Result::none;
       return true;
     }
@@ -330,7 +350,6 @@ std::unique_ptr<Plan> Plan::of(const Key& key, Trace& trace, PyObject* result, s
   if (!builder.add_needed(result) || !builder.describe_result(result, builder.plan->result_, 0) || !builder.describe_writes())
     return nullptr;
   Plan& plan = *builder.plan;
-  if (plan.makes_.empty() && recording.record.nodes.empty()) why = "it makes nothing";
   if (recording.record.nodes.size() > kMostNodes) why = "it has too many launches";
   for (const Allocation& each : recording.record.allocations)
     if (!each.content.empty()) why = "it copies from the host";
@@ -466,6 +485,21 @@ void Plan::launch(Run& run) const {
   }
 }
 
+Ref Plan::params_of(const Run& run, const Make& make) const {
+  if (make.drawn.empty()) return make.params;
+  const Py_ssize_t n = PyTuple_GET_SIZE(make.params.get());
+  Ref params(PyTuple_New(n));
+  for (Py_ssize_t i = 0; params && i < n; ++i)
+    PyTuple_SET_ITEM(params.get(), i, Py_NewRef(PyTuple_GET_ITEM(make.params.get(), i)));
+  const std::size_t first = anchors_.size() + record_.allocations.size();
+  for (const auto& [at, number] : make.drawn) {
+    PyObject* value = params ? PyLong_FromUnsignedLongLong(run.sources[first + number]) : nullptr;
+    if (!value) return {};
+    Py_SETREF(PyTuple_GET_ITEM(params.get(), at), value);
+  }
+  return params;
+}
+
 Ref Plan::array_at(const Run& run, const Laid& laid) const {
   Array array;
   std::uint64_t base;
@@ -573,6 +607,8 @@ PyObject* Plan::make_results(Run& run) const {
     for (Py_ssize_t i = 0; i < n; ++i)
       inputs[i] = value_at(run, make.inputs[static_cast<std::size_t>(i)]);
     auto* op = make.op.as<Operator>();
+    const Ref params = params_of(run, make);
+    if (!params && make.params) return nullptr;
     if (make.kind == Made::many) {
       const Ref arrays(PyTuple_New(static_cast<Py_ssize_t>(make.results.size())));
       if (!arrays) return nullptr;
@@ -581,7 +617,7 @@ PyObject* Plan::make_results(Run& run) const {
         if (!array) return nullptr;
         PyTuple_SET_ITEM(arrays.get(), static_cast<Py_ssize_t>(i), array.release());
       }
-      const Ref outs(make_many(op, arrays.get(), make.mask, make.params.get(), inputs, n));
+      const Ref outs(make_many(op, arrays.get(), make.mask, params.get(), inputs, n));
       if (!outs) return nullptr;
       for (std::size_t i = 0; i < make.results.size(); ++i)
         tensors[i] = Ref::to(PyTuple_GET_ITEM(outs.get(), static_cast<Py_ssize_t>(i)));
@@ -590,10 +626,12 @@ PyObject* Plan::make_results(Run& run) const {
       if (!array) return nullptr;
       if (make.kind == Made::wrapped)
         tensors[0] = Ref(reinterpret_cast<PyObject*>(new_tensor(array.get())));
+      else if (make.kind == Made::alias)
+        tensors[0] = Ref(make_alias(reinterpret_cast<Tensor*>(inputs[0]), array.get()));
       else if (make.kind == Made::view)
-        tensors[0] = Ref(make_view(op, array.get(), make.params.get(), inputs[0]));
+        tensors[0] = Ref(make_view(op, array.get(), params.get(), inputs[0]));
       else
-        tensors[0] = Ref(make_one(op, array.get(), inputs, n, make.params.get(), false));
+        tensors[0] = Ref(make_one(op, array.get(), inputs, n, params.get(), false));
       if (!tensors[0]) return nullptr;
     }
     if (make.named && !name(run, make, tensors)) return nullptr;
@@ -640,8 +678,9 @@ PyObject* Plan::run(const Key& key) const {
   for (const Place& each : written_)
     if (each.kind == Place::argument && !may_write(key.tensor(each.index))) return nullptr;
   try {
-    bind(key.device());
-    Run run{key, key.device(), current_stream(key.device()), {}, {}, {}, {}, {}};
+    const int device = key.device() < 0 ? current_device() : key.device();
+    bind(device);
+    Run run{key, device, current_stream(device), {}, {}, {}, {}, {}};
     if (!allocate(run) || !ask(run)) return nullptr;
     launch(run);
     run.between = StorageRef();

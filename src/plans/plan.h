@@ -49,6 +49,7 @@ class Plan {
   struct Make {
     Made::Kind kind;
     Ref op, params;
+    std::vector<std::pair<int, std::uint32_t>> drawn;  // params that are numbers of a generator
     std::vector<Place> inputs;
     std::vector<Laid> results;
     unsigned long mask = 0;
@@ -84,6 +85,7 @@ class Plan {
   Ref array_at(const Run& run, const Laid& laid) const;
   PyObject* give(const Run& run, const Result& result) const;
   bool name(const Run& run, const Make& make, const Ref* tensors) const;
+  Ref params_of(const Run& run, const Make& make) const;
   PyObject* value_at(const Run& run, const Place& place) const;
 
   Record record_;

@@ -7,30 +7,49 @@
 #include "compilation/state.h"
 #include "driver/context.h"
 #include "launch/waiting.h"
+#include "scopes.h"
 
 namespace tritorch::plans {
 
 PyObject* plain_types = nullptr;
 bool enabled = false;
+thread_local int withheld = 0;
 
 namespace {
 
 constexpr std::size_t kMostEntries = 512;  // of a function
 constexpr int kMostTries = 3;              // calls that are watched, of which no two agree
 
+// Whether the keyword "device" says "cuda", or something else than a word and the CPU.
+bool names_gpu(PyObject* const* values, PyObject* names) {
+  static PyObject* const device = PyUnicode_InternFromString("device");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    if (PyTuple_GET_ITEM(names, i) != device) continue;
+    PyObject* value = values[i];
+    if (PyUnicode_CheckExact(value))
+      return PyUnicode_GET_LENGTH(value) >= 4 && PyUnicode_READ_CHAR(value, 0) == 'c' &&
+             PyUnicode_READ_CHAR(value, 1) == 'u';
+    return value != Py_None && value != registered.cpu_device;
+  }
+  return false;
+}
+
 }  // namespace
 
-bool may_plan(PyObject* const* args, Py_ssize_t n) {
-  if (!enabled || trace || recorder) return false;
-  for (Py_ssize_t i = 0; i < n; ++i) {
+bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  if (!enabled || trace || recorder || withheld) return false;
+  bool on_gpu = false;
+  for (Py_ssize_t i = 0; i < n && !on_gpu; ++i) {
     PyObject* each = args[i];
     if ((PyTuple_CheckExact(each) || PyList_CheckExact(each)) && PySequence_Fast_GET_SIZE(each))
       each = PySequence_Fast_ITEMS(each)[0];
-    if (const Tensor* t = as_tensor(each))
-      return t->array && as_array(t->array) && !modes.saving_hooks && !modes.tracing_calls &&
-             !region && !has_to_wait();
+    if (const Tensor* t = as_tensor(each)) {
+      if (!t->array || !as_array(t->array)) return false;
+      on_gpu = true;
+    }
   }
-  return false;
+  if (!on_gpu && !(names && names_gpu(args + n, names))) return false;
+  return !modes.saving_hooks && !modes.tracing_calls && !region && !is_watched() && !has_to_wait();
 }
 
 PyObject* Table::call(PyObject* function, PyObject* const* args, std::size_t flagged,
@@ -70,8 +89,9 @@ PyObject* Table::watch(const Key& key, const std::shared_ptr<Entry>& entry, PyOb
   entry->busy = true;
   PyObject* result = nullptr;
   try {
-    bind(key.device());
-    Trace watched(key, current_stream(key.device()));
+    const int device = key.device() < 0 ? current_device() : key.device();
+    bind(device);
+    Trace watched(key, device, current_stream(device));
     result = PyObject_Vectorcall(function, args, flagged, names);
     if (result) learn(*entry, key, watched, result);
   } catch (...) {
@@ -127,7 +147,8 @@ PyObject* planned_call(PyObject* self, PyObject* const* args, std::size_t flagge
                        PyObject* names) {
   auto* planned = reinterpret_cast<Planned*>(self);
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
-  if (!may_plan(args, n)) return PyObject_Vectorcall(planned->function, args, flagged, names);
+  if (!may_plan(args, n, names))
+    return PyObject_Vectorcall(planned->function, args, flagged, names);
   if (!planned->table) planned->table = new Table;
   return planned->table->call(planned->function, args, flagged, names);
 }
@@ -215,7 +236,17 @@ PyObject* plan_parts(PyObject*, PyObject*) {
   return PyTuple_Pack(2, plain_types, ambient_handler);
 }
 
+// withhold_plans(by) -> -by: this thread's calls have no plans while the sum is not 0
+PyObject* withhold_plans(PyObject*, PyObject* by) {
+  const long more = PyLong_AsLong(by);
+  if (more == -1 && PyErr_Occurred()) return nullptr;
+  withheld += static_cast<int>(more);
+  return PyLong_FromLong(-more);
+}
+
 PyMethodDef functions[] = {
+    {"withhold_plans", withhold_plans, METH_O,
+     "(by): this thread's calls have no plans while the sum is not 0; returns -by."},
     {"plan_parts", plan_parts, METH_NOARGS, "The arguments that `set_plans` had last."},
     {"set_plans", set_plans, METH_VARARGS, "(plain_types, ambient): turns call plans on."},
     {"name_node", name_node, METH_VARARGS,

@@ -15,6 +15,7 @@ namespace tritorch::plans {
 
 extern PyObject* plain_types;  // types of few objects, which a key knows by their identity
 extern bool enabled;
+extern thread_local int withheld;  // reasons for which this thread's calls have no plans
 
 class Table {
  public:
@@ -39,8 +40,9 @@ class Table {
   long long runs_ = 0;
 };
 
-// Whether a call may have a plan, as far as a glance tells: a tensor on a GPU comes before any other.
-bool may_plan(PyObject* const* args, Py_ssize_t n);
+// Whether a call may have a plan, as far as a glance tells: a tensor on a GPU comes before any other,
+// or, of a function that makes tensors of numbers, a GPU is named by keyword.
+bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names = nullptr);
 
 // A function of Python's that is called by plans: `Planned(function)`.
 bool add_plan_types(PyObject* module);

@@ -17,8 +17,8 @@ std::vector<Ref> refs(PyObject* const* objects, Py_ssize_t n) {
 
 }  // namespace
 
-Trace::Trace(const Key& key, cu::CUstream stream)
-    : recording(key.device(), stream), outer_(recorder), outer_trace_(trace) {
+Trace::Trace(const Key& key, int device, cu::CUstream stream)
+    : recording(device, stream), outer_(recorder), outer_trace_(trace) {
   for (int i = 0; i < key.memory_count(); ++i) {
     const Array* array = key.array(key.memory(i).tensor);
     recording.add_input(array->storage, array->data());
@@ -79,6 +79,11 @@ PyObject* told_many(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObjec
 void told_wrapped(PyObject* tensor) {
   if (trace && tensor)
     trace->made.push_back({Made::wrapped, {}, {}, {}, refs(&tensor, 1), 0, {}, {}});
+}
+
+void told_alias(PyObject* input, PyObject* tensor) {
+  if (trace && tensor)
+    trace->made.push_back({Made::alias, {}, {}, refs(&input, 1), refs(&tensor, 1), 0, {}, {}});
 }
 
 void told_written(PyObject* tensor) {

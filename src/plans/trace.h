@@ -14,7 +14,7 @@ namespace tritorch::plans {
 
 // Tensors that a record's call, or something simpler, has made.
 struct Made {
-  enum Kind : std::uint8_t { wrapped, one, view, many } kind;
+  enum Kind : std::uint8_t { wrapped, alias, one, view, many } kind;
   Ref op, params;
   std::vector<Ref> inputs;   // tensors, numbers, None
   std::vector<Ref> results;  // tensors, or None
@@ -31,7 +31,7 @@ struct Draw {
 
 class Trace {
  public:
-  Trace(const Key& key, cu::CUstream stream);
+  Trace(const Key& key, int device, cu::CUstream stream);
   ~Trace();
   Trace(const Trace&) = delete;
 
@@ -64,6 +64,7 @@ PyObject* told_one(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject
 PyObject* told_many(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
                     unsigned long mask, PyObject* results);
 void told_wrapped(PyObject* tensor);
+void told_alias(PyObject* input, PyObject* tensor);
 void told_written(PyObject* tensor);
 void told_named(Node* node, PyObject* type, PyObject* call);
 void told_unfit(const char* why);

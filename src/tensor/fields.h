@@ -254,6 +254,9 @@ PyObject* make_view(Operator* op, PyObject* array, PyObject* params, PyObject* i
 PyObject* make_many(Operator* op, PyObject* arrays, unsigned long mask, PyObject* params,
                     PyObject* const* inputs, Py_ssize_t n);
 
+// A tensor of an array in the memory of another, without history.
+PyObject* make_alias(Tensor* input, PyObject* array);
+
 bool attach(Tensor* out, Node* node);
 bool save_output(Tensor* out, Node* node);
 // The same of several outputs, of which those in `wanted` are needed.

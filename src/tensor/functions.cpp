@@ -36,12 +36,9 @@ PyObject* wrap(PyObject*, PyObject* array) {
 PyObject* alias(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Tensor* input = n >= 1 ? computed(args[0]) : nullptr;
   if (!input) return refuse("alias(tensor, array=None)");
-  if (!input->shared && !(input->shared = new_shared(array_of(input)))) return nullptr;
-  Tensor* out = new_tensor(n > 1 ? args[1] : array_of(input), true);
-  if (!out) return nullptr;
-  out->shared = reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(input->shared)));
-  out->inference = input->inference && !modes.inference_mode ? 2 : input->inference;
-  return reinterpret_cast<PyObject*>(out);
+  PyObject* made = make_alias(input, n > 1 ? args[1] : array_of(input));
+  plans::told_alias(args[0], made);
+  return made;
 }
 
 // restride(array, strides) -> whether an array could be given these strides, in elements
@@ -393,6 +390,15 @@ PyMethodDef functions[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+PyObject* make_alias(Tensor* input, PyObject* array) {
+  if (!input->shared && !(input->shared = new_shared(array_of(input)))) return nullptr;
+  Tensor* out = new_tensor(array, true);
+  if (!out) return nullptr;
+  out->shared = reinterpret_cast<Shared*>(Py_NewRef(reinterpret_cast<PyObject*>(input->shared)));
+  out->inference = input->inference && !modes.inference_mode ? 2 : input->inference;
+  return reinterpret_cast<PyObject*>(out);
+}
 
 bool add_tensor_functions(PyObject* module) {
   return PyModule_AddFunctions(module, functions) == 0;

@@ -371,7 +371,7 @@ inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t 
   if (now.autocast && gate->policy && gate->policy != Py_None) {
     result = call_handler(autocast_handler, self, args, n, names);
   } else {
-    result = gate->planned && plans::may_plan(args, n)
+    result = gate->planned && plans::may_plan(args, n, names)
                  ? call_planned(gate, args, flagged, names)
                  : PyObject_Vectorcall(gate->function, args, flagged, names);
     if (!result && names && PyErr_ExceptionMatches(PyExc_TypeError))
@@ -555,6 +555,15 @@ PyMemberDef gate_members[] = {
 PyGetSetDef gate_properties[] = {{"__doc__", gate_doc, nullptr, nullptr, nullptr},
                                  {"plans", gate_plans, nullptr, "the call plans", nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
+// compute(*args, **kwargs): the function's call, at which no mode, override or autocast is asked.
+PyObject* gate_compute(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  auto* gate = reinterpret_cast<Gate*>(self);
+  const auto flagged = static_cast<std::size_t>(n);
+  return gate->planned && plans::may_plan(args, n, names)
+             ? call_planned(gate, args, flagged, names)
+             : PyObject_Vectorcall(gate->function, args, flagged, names);
+}
+
 // Has the gate of a method of Tensor be answered without Python, where a native answer is known.
 PyObject* gate_answer(PyObject* self, PyObject* name) {
   if (!PyUnicode_Check(name)) return PyErr_Format(PyExc_TypeError, "expected a name");
@@ -563,6 +572,8 @@ PyObject* gate_answer(PyObject* self, PyObject* name) {
 }
 
 PyMethodDef gate_methods[] = {
+    {"compute", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(gate_compute)),
+     METH_FASTCALL | METH_KEYWORDS, "The function's call, without modes, overrides and autocast."},
     {"__reduce__", gate_reduce, METH_NOARGS, nullptr},
     {"answer", gate_answer, METH_O, "(name): asks the native method of this name first."},
     {nullptr, nullptr, 0, nullptr}};

@@ -309,4 +309,4 @@ def cast(gate: Any, *args: Any, **kwargs: Any) -> Any:
     """A call inside autocast of a function that has a policy."""
     if _C.follows():
         return gate.policy(functools.partial(_C.follow, gate), args, kwargs)
-    return gate.policy(gate.__wrapped__, args, kwargs)
+    return gate.policy(gate.compute, args, kwargs)

@@ -191,6 +191,7 @@ def _called(
     active = batches.active
     with Scope(
         (_C.unfollow, 1),
+        (_C.withhold_plans, 1),
         (active, "levels", [*active.levels, (level, size)]),
         (active, "modes", [*active.modes, randomness]),
     ):

@@ -137,6 +137,9 @@ CASES: dict[str, dict[str, str]] = {
     },
 }  # fmt: skip
 
+# What looks at values: on a GPU it waits for the device, and has no time of its own.
+LOOKS = {"by a mask", "one_hot"}
+
 # Forward and backward together, which have bars of their own.
 PASSES = {
     "(a * row + row).sum(), backward": "(pa * row + pbias).sum().backward()",
