@@ -44,7 +44,7 @@ bool Key::add_tensor(Tensor* t) {
     return false;
   }
   bool wants = false;
-  if (modes.grad_enabled && (t->leaf || is_set(t->node) || is_set(t->base))) {
+  if (t->leaf || is_set(t->node) || is_set(t->base)) {
     const int needed = requires_grad(t);
     if (needed < 0) return false;
     wants = needed != 0;
@@ -123,7 +123,12 @@ bool Key::add_value(PyObject* value, int depth) {
            add_value(slice->step, kDepth);
   }
   if (value == Py_Ellipsis) return add(kEllipsis);
-  return is_plain_type(type) && add_object(value);
+  if (!is_plain_type(type)) return false;
+  if (!PyTuple_Check(value)) return add_object(value);
+  if (depth == kDepth || !add_object(reinterpret_cast<PyObject*>(type))) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+    if (!add_value(PyTuple_GET_ITEM(value, i), depth + 1)) return false;
+  return true;
 }
 
 bool Key::take(PyObject* const* args, Py_ssize_t n, PyObject* names) {

@@ -8,6 +8,7 @@ from tritorch import _C
 from tritorch.core import late_bound
 from tritorch.core.device import device
 from tritorch.core.layout import layout, memory_format
+from tritorch.ops.record.gradients import Spec
 
 
 def _reduce_tensor(tensor: Any) -> Any:
@@ -89,4 +90,4 @@ def _settings() -> int:
 
 
 # Call plans: docs/plans.md.
-_C.set_plans((device, layout, memory_format), _settings)
+_C.set_plans((device, layout, memory_format, Spec), _settings)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import dtype as dtypes
+from tritorch.core import dtype as dtypes, warned
 from tritorch.core.device import device as Device, entered
 
 _default_dtype = dtypes.float32
@@ -105,6 +104,7 @@ def set_fill_uninitialized_memory(mode: bool) -> None:
     global _fill_uninitialized, fills_memory
     if not isinstance(mode, bool):
         raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
+    _C.ambient_changes()
     _fill_uninitialized, fills_memory = mode, mode and _deterministic
 
 
@@ -147,6 +147,7 @@ def set_warn_always(b: bool) -> None:
     global _warn_always
     if not isinstance(b, bool):
         raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    _C.ambient_changes()
     _warn_always = b
 
 
@@ -166,4 +167,14 @@ def warn_once(
     of: what it is about, where the words vary."""
     if _warn_always or (of or message) not in _warned:
         _warned.add(of or message)
-        warnings.warn(message, category, stacklevel=stacklevel)
+        warned.warn(message, category, stacklevel=stacklevel)
+
+
+kernels = 0  # changes with the functions that compute operators, and with how they are launched
+
+
+def kernels_change() -> None:
+    """Is called when a program replaces an operator's kernel, or takes that back, and by tuners."""
+    global kernels
+    _C.ambient_changes()
+    kernels += 1

@@ -20,6 +20,8 @@ import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
+from tritorch.core import defaults
+
 PATH = pathlib.Path(__file__).with_name("tuned.json")
 
 Key = tuple[Any, ...]
@@ -144,5 +146,6 @@ def trying(table: Table) -> Iterator[list[tuple[str, Key]]]:
 
 
 def _forget() -> None:
+    defaults.kernels_change()
     for family in FAMILIES.values():
         family.forget()

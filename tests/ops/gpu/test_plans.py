@@ -58,7 +58,11 @@ def test_plans_change_nothing(case):
         xs = leaves(case, kind, "cuda", seed=i)
         found = outputs(call(case, xs, "cuda"))
         wanted = [y for y in found if y.requires_grad]
-        grads = torch.autograd.grad([(y * y).sum() for y in wanted], xs, allow_unused=True) if wanted else ()
+        grads = (
+            torch.autograd.grad([(y * y).sum() for y in wanted], xs, allow_unused=True)
+            if wanted
+            else ()
+        )
         return [seen(y) for y in (*found, *grads)]
 
     with_plans, without = both(run)

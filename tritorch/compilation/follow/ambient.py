@@ -13,6 +13,7 @@ from tritorch.amp.state import state as autocast
 from tritorch.core import defaults, precision
 from tritorch.core.device import device_changes
 from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope, unchanged
+from tritorch.ops.nn import attention
 
 _numbers: dict[Any, int] = {}
 _settings: list[Any] = []  # by number - 1
@@ -20,7 +21,9 @@ _settings: list[Any] = []  # by number - 1
 # Settings, by the modules and names that have them.
 _KEPT: tuple[tuple[Any, str], ...] = (
     (defaults, "_default_dtype"), (defaults, "typed_home"), (defaults, "fills_memory"),
-    (defaults, "_deterministic"), (precision, "matmul"), (precision, "convolution"),
+    (defaults, "_deterministic"), (defaults, "_deterministic_warn_only"),
+    (defaults, "_warn_always"), (defaults, "kernels"), (precision, "matmul"),
+    (precision, "convolution"), (attention, "_allowed"), (attention, "_ordered"),
 )  # fmt: skip
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any
 
 from tritorch.arrays.meta import MetaArray
 from tritorch.autograd import no_grad
-from tritorch.core import published
+from tritorch.core import published, warned
 from tritorch.core.dispatching import asked, entered
 from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.published import PUBLIC
@@ -263,7 +262,7 @@ def embedding_bag(
 ) -> Tensor:
     """Sums, means or maxima of bags of rows."""
     if weight.dtype.name == "int64" and input.is_floating_point():
-        warnings.warn(
+        warned.warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag"
             "(weight, input, ...)` is deprecated, and should now be `embedding_bag(input, weight, "
             "...)`.",

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.sym_functions import sym_max, sym_sqrt
-from tritorch.core import published
+from tritorch.core import published, warned
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import autocast
-from tritorch.core.scopes import Giving, Scope
+from tritorch.core.scopes import ABOUT_TO_CHANGE, Giving, Scope
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.vmap import active
 from tritorch.ops.random.random import reserve
@@ -41,6 +40,7 @@ def allowed() -> tuple[int, ...]:
 def allow(backends: tuple[int, ...], ordered: bool) -> Any:
     """Allows these only (ordered: the first that can); returns what `allow` undoes it with."""
     global _allowed, _ordered
+    _C.ambient_changes()
     before = _allowed, _ordered
     _allowed, _ordered = tuple(backends), ordered
     return before
@@ -49,7 +49,9 @@ def allow(backends: tuple[int, ...], ordered: bool) -> Any:
 def allowing(backends: tuple[int, ...], ordered: bool) -> Scope:
     """Inside, only these are allowed (ordered: the first that can)."""
     here = sys.modules[__name__]
-    return Giving({}, (here, "_allowed", tuple(backends)), (here, "_ordered", ordered))
+    return Giving(
+        {}, ABOUT_TO_CHANGE, (here, "_allowed", tuple(backends)), (here, "_ordered", ordered)
+    )
 
 
 def _is_fused(can: Any, why: str) -> bool:
@@ -63,7 +65,7 @@ def _is_fused(can: Any, why: str) -> bool:
     if fused and can and not (_ordered and math_too and _allowed[0] == _MATH):
         return True
     if not math_too:
-        warnings.warn(f"Fused attention is not used because {why}.", stacklevel=4)
+        warned.warn(f"Fused attention is not used because {why}.", stacklevel=4)
         raise RuntimeError("No available kernel.  Aborting execution.")
     return False
 

@@ -74,21 +74,30 @@ def _spec(saved: Any) -> Spec:
     return saved if type(saved) is Spec else _describe(saved)
 
 
+def _planned(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A gradient's function, whose calls have plans if it is the package's own: docs/plans.md."""
+    own = getattr(function, "__module__", "").startswith("tritorch.ops.")
+    return _C.Planned(function) if own else function
+
+
 def compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
-    """`backward(node, g)` as straight-line Python: fetch what is named, call what is wanted."""
-    if op.fused:
-        return _fused_backward(op)
+    """`backward(node, g)` as straight-line Python: fetch what is named, call what is wanted.
+
+    A fused operator's gradients are `joint`'s, or those of its composed definition."""
     functions = [op.joint] if op.joint else [f for f in op.gradients if f]
     names = {name for function in functions for name in argument_names(function)}
     lines = ["def backward(node, g):"]
-    if op.keeps or set(op.inputs) & (names | {op._shape_of(name) for name in names}):
+    if op.fused or op.keeps or set(op.inputs) & (names | {op._shape_of(name) for name in names}):
         lines.append("    saved = node._node_unpack()")
-    if "params" in names or set(op.params) & names:
+    if op.fused or "params" in names or set(op.params) & names:
         lines.append("    params = node._node_params")
     if "out" in names or any(output_of(name) is not None for name in names):
         lines.append("    out = fetch_output(node)")
     lines.append("    edges = node._node_edges")
-    world: dict[str, Any] = {"fetch_output": _fetch_output, "shape": _shape, "spec": _spec}
+    world: dict[str, Any] = {
+        "fetch_output": _fetch_output, "shape": _shape, "spec": _spec,
+        "grad_enabled": _C.is_grad_enabled,
+    }  # fmt: skip
 
     def saved(name: str) -> str:
         i = op.inputs.index(name)
@@ -112,10 +121,19 @@ def compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
         return f"{what}({saved(whole)})"
 
     def call(i: int, function: Callable[..., Any]) -> str:
-        world[f"f{i}"] = function
+        world[f"f{i}"] = _planned(function)
         return f"f{i}({', '.join(map(argument, argument_names(function)))})"
 
-    if op.joint:
+    if op.fused:
+        world["composed"] = _through_composed(op)
+        if op.joint:
+            lines.append("    if not grad_enabled():")
+            lines.append(f"        found = {call(0, op.joint)}")
+            lines.append("        if found is not NotImplemented:")
+            lines.append("            return found")
+        lines.append("    whole = g[0] if node._node_n_outputs else g")
+        lines.append("    return composed(whole, saved, params or ())")
+    elif op.joint:
         lines.append(f"    return {call(0, op.joint)}")
     else:
         parts = [
@@ -131,50 +149,29 @@ def _fetch_output(node: Any) -> Any:
     return packed_output(node) if node._node_packed else node._node_output()
 
 
-def _fused_backward(op: Operator) -> Callable[[Any, Any], Any]:
-    """A fused operator's gradients: `joint`'s, or those of its composed definition."""
-    joint = op.joint
-    names = argument_names(joint) if joint else ()
-    numbers = {name: k for name in names if (k := output_of(name)) is not None}
-    shapes = {name: op.inputs.index(x) for name in names if (x := op._shape_of(name))}
-    fetches = "out" in names or numbers
+def _through_composed(op: Operator) -> Callable[..., tuple[Any, ...]]:
+    """The gradients of a fused operator by its definition: of g, the inputs and the params."""
+    definition = op.composed
+    assert definition is not None
 
-    def backward(node: Any, g: Any) -> Any:
-        inputs, params = node._node_unpack(), node._node_params or ()
-        if joint is not None and not _C.is_grad_enabled():
-            known = dict(zip(op.inputs + op.params, (*inputs, *params)), g=g)
-            if fetches:
-                known["out"] = out = _fetch_output(node)
-                known |= {name: out[k] for name, k in numbers.items()}
-            for name, i in shapes.items():
-                known[name] = (_spec if name.endswith("_spec") else _shape)(inputs[i])
-            found = joint(*(known[name] for name in names))
-            if found is not NotImplemented:
-                return found
-        return _through_composed(op, g[0] if node._node_n_outputs else g, inputs, params)
-
-    return backward
-
-
-def _through_composed(
-    op: Operator, g: Tensor, inputs: Sequence[Any], params: Sequence[Any]
-) -> tuple[Any, ...]:
-    assert op.composed is not None
-    again = _C.is_grad_enabled()  # whether these are differentiated again
-    with recorded:
-        # What no gradient depends on was not saved: zeros of its shape do as well.
-        inputs = [
-            g.new_zeros(x).requires_grad_() if name in op.unread and type(x) is tuple else x
-            for name, x in zip(op.inputs, inputs)
-        ]
-        if not again:
+    def gradients(g: Tensor, inputs: Sequence[Any], params: Sequence[Any]) -> tuple[Any, ...]:
+        again = _C.is_grad_enabled()  # whether these are differentiated again
+        with recorded:
+            # What no gradient depends on was not saved: zeros of its shape do as well.
             inputs = [
-                x.detach().requires_grad_() if isinstance(x, Tensor) and x._requires_grad else x
-                for x in inputs
+                g.new_zeros(x).requires_grad_() if name in op.unread and type(x) is tuple else x
+                for name, x in zip(op.inputs, inputs)
             ]
-        wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
-        out = op.composed(*inputs, *params)
-        found = iter(grad(out, wanted, g, create_graph=again, allow_unused=True))
-    return tuple(
-        next(found) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs
-    )
+            if not again:
+                inputs = [
+                    x.detach().requires_grad_() if isinstance(x, Tensor) and x._requires_grad else x
+                    for x in inputs
+                ]
+            wanted = [x for x in inputs if isinstance(x, Tensor) and x._requires_grad]
+            out = definition(*inputs, *params)
+            found = iter(grad(out, wanted, g, create_graph=again, allow_unused=True))
+        return tuple(
+            next(found) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs
+        )
+
+    return _C.Planned(gradients) if definition.__module__.startswith("tritorch.ops.") else gradients

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -12,7 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.autograd.graph import check_inplace, place
-from tritorch.core import published, scopes
+from tritorch.core import published, scopes, warned
 from tritorch.core.published import AUTOCAST, FUNCTIONAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import OVERLAP, require_castable, require_tensor
@@ -171,7 +170,7 @@ def resize_output(out: Tensor, shape: Sequence[int], strides: Callable[[], Any])
     if tuple(out._array.shape) == tuple(shape):
         return
     if out.numel():
-        warnings.warn(
+        warned.warn(
             f"An output with one or more elements was resized since it had shape "
             f"{list(out.shape)}, which does not match the required output shape {list(shape)}. "
             f"This behavior is deprecated, and in a future PyTorch release outputs will not be "
@@ -223,7 +222,7 @@ def accepts_expanded(name: str, fill: Callable[..., Any]) -> None:
                 raise
             if differentiated(self, *args, *kwargs.values()):
                 raise
-        warnings.warn(
+        warned.warn(
             f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before "
             f"performing this operation. This also applies to advanced indexing e.g. tensor[mask] "
             f"= scalar",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import scopes
+from tritorch.core import defaults, scopes
 from tritorch.core.dtype import dtype
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Array, Operator, ndarray
@@ -35,6 +35,7 @@ def replace(op: Operator, backend: str, function: Callable[..., Any]) -> Callabl
     Gives what undoes it."""
 
     def computed(tensors: Sequence[Any], params: Sequence[Any]) -> Any:
+        _C.unrecordable("a program's function computes it")
         with scopes.unrecorded:
             _, args, kwargs = op.as_call(tensors, params)
             result = function(*args, **kwargs)
@@ -53,9 +54,11 @@ def replace(op: Operator, backend: str, function: Callable[..., Any]) -> Callabl
     if isinstance(op, Pointwise):
         return _replace_pointwise(op, backend, computed)
     before = vars(op).get(backend)
+    defaults.kernels_change()
     setattr(op, backend, of_arrays)
 
     def undo() -> None:
+        defaults.kernels_change()
         if before is None:
             delattr(op, backend)
         else:
@@ -70,6 +73,7 @@ def _replace_pointwise(
     kind, plain = _KINDS[backend], op.compute
     fast: Any = op.direct if backend == "cpu" else op.plans
     kept = fast.copy()
+    defaults.kernels_change()
     fast.clear()
 
     def compute(operands: Sequence[Any], common: dtype, result: dtype) -> Any:
@@ -83,6 +87,7 @@ def _replace_pointwise(
     op.compute = compute  # type: ignore[method-assign, assignment]
 
     def undo() -> None:
+        defaults.kernels_change()
         fast.update(kept)
         del op.compute
 

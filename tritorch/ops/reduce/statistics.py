@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
-from tritorch.core import published
+from tritorch.core import published, warned
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dispatching import entered
 from tritorch.core.dtype import bool_, float32, float64, int64
@@ -89,7 +88,7 @@ def cov(
     sums = (rows if weights is None else rows * weights).sum(1)
     centred = rows - (sums / total).unsqueeze(1)
     if any_true(norm <= 0) if isinstance(norm, Tensor) else norm <= 0:
-        warnings.warn(
+        warned.warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
             "of observations.",
             stacklevel=2,
