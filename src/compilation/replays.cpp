@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compilation/replay.h"
+#include "plans/trace.h"
 
 namespace tritorch {
 namespace {
@@ -64,6 +65,7 @@ PyObject* unrecordable(PyObject*, PyObject* why) {
   const char* text = PyUnicode_AsUTF8(why);
   if (!text) return nullptr;
   if (Recording* recording = current_recording()) recording->unfit(text);
+  plans::told_unfit(text);
   Py_RETURN_NONE;
 }
 

@@ -10,6 +10,7 @@ namespace tritorch::plans {
 namespace {
 
 constexpr int kDepth = 4;  // of tuples and lists in each other
+constexpr Py_ssize_t kMostBytes = 1 << 20;  // of a call's ndarrays
 
 bool is_plain_type(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
@@ -33,41 +34,44 @@ bool Key::add_object(PyObject* object) {
   return add(kObject) && add(reinterpret_cast<std::uintptr_t>(object));
 }
 
+// What of a tensor decides beside its array, in a few bits.
+std::uint64_t Key::flags_of(Tensor* t, bool& fits) const {
+  bool wants = false;
+  if (t->leaf || is_set(t->node) || is_set(t->base)) {
+    const int needed = requires_grad(t);
+    fits = fits && needed >= 0;
+    wants = needed > 0;
+  }
+  std::uint64_t word = 0;
+  for (const bool each : {Py_TYPE(t) != tensor_type, wants, t->leaf != 0, is_set(t->base),
+                          is_set(t->created), t->inference == 1, t->inference == 2})
+    word = word << 1 | static_cast<std::uint64_t>(each);
+  return word;
+}
+
 bool Key::add_tensor(Tensor* t) {
-  const Array* array = t->array ? as_array(t->array) : nullptr;
-  if (!array || n_tensors_ == kTensors || is_set(t->tangent)) return false;
+  if (n_tensors_ == kTensors || is_set(t->tangent) || !t->array) return false;
   for (int i = 0; i < n_tensors_; ++i)
     if (tensors_[i] == t) return add(kSame | static_cast<std::uint64_t>(i) << 8);
+  const NDArray* host = as_ndarray(t->array);
+  if (n_tensors_ == 0)
+    on_host_ = host != nullptr;
+  else if (on_host_ != (host != nullptr))
+    return false;
+  if (host) return add_host_tensor(t, host);
+  const Array* array = as_array(t->array);
+  if (!array) return false;
   if (device_ < 0) {
     device_ = array->device();
   } else if (device_ != array->device()) {
     return false;
   }
-  bool wants = false;
-  if (t->leaf || is_set(t->node) || is_set(t->base)) {
-    const int needed = requires_grad(t);
-    if (needed < 0) return false;
-    wants = needed != 0;
-  }
-  const bool contiguous = array->layout.is_contiguous();
-  std::uint64_t word = kTensor;
-  int at = 8;
-  const auto put = [&](std::uint64_t value, int bits) {
-    word |= value << at;
-    at += bits;
-  };
-  put(static_cast<std::uint64_t>(array->dtype), 8);
-  put(static_cast<std::uint64_t>(array->layout.ndim()), 8);
-  put(static_cast<std::uint64_t>(array->device()), 8);
-  put(Py_TYPE(t) != tensor_type, 1);
-  put(array->data() % 16 == 0, 1);
-  put(contiguous, 1);
-  put(wants, 1);
-  put(static_cast<std::uint64_t>(t->leaf != 0), 1);
-  put(static_cast<std::uint64_t>(is_set(t->base)), 1);
-  put(static_cast<std::uint64_t>(is_set(t->created)), 1);
-  put(static_cast<std::uint64_t>(t->inference), 2);
-  if (!add(word)) return false;
+  bool fits = true;
+  const std::uint64_t flags = flags_of(t, fits) << 1 | (array->data() % 16 == 0);
+  if (!fits || !add(kTensor | static_cast<std::uint64_t>(array->dtype) << 8 |
+                    static_cast<std::uint64_t>(array->layout.ndim()) << 16 |
+                    static_cast<std::uint64_t>(array->device()) << 24 | flags << 32))
+    return false;
   for (const std::int64_t size : array->layout.shape())
     if (!add(static_cast<std::uint64_t>(size))) return false;
   // Of dims of one the strides may be any: programs see them.
@@ -84,8 +88,39 @@ bool Key::add_tensor(Tensor* t) {
       return false;
   }
   tensors_[n_tensors_] = t;
-  arrays_[n_tensors_] = array;
-  memory_of_[n_tensors_++] = memory;
+  arrays_[n_tensors_++] = array;
+  return true;
+}
+
+bool Key::add_host_tensor(Tensor* t, const NDArray* array) {
+  // The bytes of an element and its type: of NumPy's own by number, of others by identity.
+  const NDArray::Descr* dtype = array->dtype();
+  const bool own = dtype->number < 24 && dtype->byteorder != '>';
+  const auto number = static_cast<std::uint64_t>(own ? dtype->number : 255);
+  if (!own && !add_object(array->descr)) return false;
+  bytes_ += static_cast<Py_ssize_t>(array->size()) * 8;
+  if (bytes_ > kMostBytes) return false;  // its time is not the host's calls
+  bool fits = true;
+  std::uint64_t flags = flags_of(t, fits);
+  for (const bool each : {reinterpret_cast<std::uintptr_t>(array->data) % 16 == 0,
+                          array->is_writeable(), array->base == nullptr})
+    flags = flags << 1 | static_cast<std::uint64_t>(each);
+  if (!fits || !add(kHostTensor | number << 8 | static_cast<std::uint64_t>(array->nd) << 16 |
+                    flags << 32))
+    return false;
+  for (int i = 0; i < array->nd; ++i)
+    if (!add(static_cast<std::uint64_t>(array->dimensions[i]))) return false;
+  for (int i = 0; i < array->nd; ++i)
+    if (!add(static_cast<std::uint64_t>(array->strides[i]))) return false;
+  for (int i = 0; i < n_tensors_; ++i) {
+    const NDArray* other = as_ndarray(tensors_[i]->array);
+    if (!share_memory(other, array, 1)) continue;
+    shares_memory_ = true;
+    if (!add(kSame | static_cast<std::uint64_t>(i) << 8) ||
+        !add(static_cast<std::uint64_t>(array->data - other->data)))
+      return false;
+  }
+  tensors_[n_tensors_++] = t;
   return true;
 }
 

@@ -36,17 +36,19 @@ class Key {
   std::vector<std::uint64_t> words() const { return {words_, words_ + count_}; }
   std::vector<Ref> objects() const;  // those that it knows by their identity
 
-  int device() const { return device_; }  // negative: no tensor says it
+  bool on_host() const { return on_host_; }
+  int device() const { return device_; }  // negative: no tensor says it, or all are on the CPU
   int tensor_count() const { return n_tensors_; }
   Tensor* tensor(int i) const { return tensors_[i]; }
-  const Array* array(int i) const { return arrays_[i]; }
+  const Array* array(int i) const { return arrays_[i]; }  // of tensors on a GPU
+  bool shares_memory() const { return shares_memory_; }
   int memory_count() const { return n_memories_; }
   const Memory& memory(int i) const { return memories_[i]; }
-  int memory_of(int tensor) const { return memory_of_[tensor]; }
 
  private:
   enum Tag : std::uint64_t {
-    kNone = 1, kTrue, kFalse, kEllipsis, kInt, kFloat, kObject, kTuple, kList, kSlice, kTensor, kSame
+    kNone = 1, kTrue, kFalse, kEllipsis, kInt, kFloat, kObject, kTuple, kList, kSlice, kTensor, kHostTensor,
+    kSame
   };
   bool add(std::uint64_t word) {
     if (count_ == kWords) return false;
@@ -56,13 +58,16 @@ class Key {
   bool add_modes();
   bool add_value(PyObject* value, int depth);
   bool add_tensor(Tensor* tensor);
+  bool add_host_tensor(Tensor* tensor, const NDArray* array);
+  std::uint64_t flags_of(Tensor* tensor, bool& fits) const;
   bool add_object(PyObject* object);
 
   std::uint64_t words_[kWords];
   int count_ = 0, device_ = -1;
+  bool on_host_ = false, shares_memory_ = false;
+  Py_ssize_t bytes_ = 0;
   Tensor* tensors_[kTensors];
   const Array* arrays_[kTensors];
-  int memory_of_[kTensors];
   int n_tensors_ = 0;
   Memory memories_[kTensors];
   int n_memories_ = 0;

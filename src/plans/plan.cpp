@@ -15,31 +15,8 @@ namespace {
 
 constexpr std::size_t kMostNodes = 64, kMostBytes = 4096, kMostSources = 160;
 
-bool same_objects(const Ref& a, const Ref& b) {
-  if (a.get() == b.get()) return true;
-  if (!a || !b || Py_TYPE(a.get()) != Py_TYPE(b.get())) return false;
-  const int equal = PyObject_RichCompareBool(a.get(), b.get(), Py_EQ);
-  PyErr_Clear();
-  return equal == 1;
-}
-
 bool same_layouts(const Layout& a, const Layout& b) {
   return std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides());
-}
-
-// Whether an object, or an item of it, is memory or history that only this call had.
-bool holds_tensor(PyObject* object) {
-  if (as_tensor(object) || as_array(object) || as_ndarray(object)) return true;
-  if (PyTuple_Check(object) || PyList_Check(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      if (holds_tensor(PySequence_Fast_ITEMS(object)[i])) return true;
-  } else if (PyDict_Check(object)) {
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    while (PyDict_Next(object, &at, &key, &value))
-      if (holds_tensor(value)) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -51,12 +28,12 @@ bool Plan::Place::operator==(const Place& other) const {
 
 bool Plan::Laid::operator==(const Laid& other) const {
   return exists == other.exists && origin == other.origin && dtype == other.dtype &&
-         same_layouts(layout, other.layout);
+         same_layouts(layout, other.layout) && host == other.host;
 }
 
 bool Plan::Make::operator==(const Make& other) const {
   return kind == other.kind && op.get() == other.op.get() && same_objects(params, other.params) &&
-         inputs == other.inputs && results == other.results && mask == other.mask &&
+         computed.get() == other.computed.get() && inputs == other.inputs && results == other.results && mask == other.mask &&
          drawn == other.drawn && node_type.get() == other.node_type.get() && named == other.named &&
          node_call == other.node_call && recorded == other.recorded;
 }
@@ -74,7 +51,6 @@ struct Plan::Builder {
   const Key& key;
   Trace& trace;
   std::string& why;
-  static constexpr int kNeeded = -2;
   std::vector<int> numbers;  // of what was made, the number among what the plan makes; -1: it has none
   std::unique_ptr<Plan> plan{new Plan};
 
@@ -83,41 +59,10 @@ struct Plan::Builder {
     return false;
   }
 
-  // Marks what made a tensor, and what that needs.
-  void need(PyObject* object) {
-    for (std::size_t i = 0; i < trace.made.size(); ++i) {
-      const Made& made = trace.made[i];
-      if (std::ranges::none_of(made.results, [&](const Ref& r) { return r.get() == object; }))
-        continue;
-      if (numbers[i] == kNeeded) return;
-      numbers[i] = kNeeded;
-      if (keeps_inputs(made))
-        for (const Ref& input : made.inputs) need(input.get());
-      return;
-    }
-  }
-  void need_result(PyObject* object) {
-    if (PyTuple_Check(object) || PyList_Check(object))
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-        need_result(PySequence_Fast_ITEMS(object)[i]);
-    else
-      need(object);
-  }
-
-  // Whether results of a call lead to its inputs: by a node, or as views of them.
-  static bool keeps_inputs(const Made& made) {
-    return made.kind == Made::view || made.kind == Made::alias || std::ranges::any_of(made.results, [](const Ref& result) {
-             const Tensor* t = as_tensor(result.get());
-             return t && is_set(t->node);
-           });
-  }
-
   // All that is needed, in the order in which it was made: nodes are numbered in that.
   bool add_needed(PyObject* result) {
-    need_result(result);
-    for (const Ref& each : trace.written) need(each.get());
-    for (std::size_t i = 0; i < trace.made.size(); ++i)
-      if (numbers[i] == kNeeded && !add(i)) return false;
+    for (const std::size_t i : trace.needed(result))
+      if (!add(i)) return false;
     return true;
   }
 
@@ -147,25 +92,37 @@ struct Plan::Builder {
     return true;
   }
 
+  // An array of the CPU: where the record's function got it from, before it was placed; of a view,
+  // as it lies.
+  bool see(const Tensor& t, const Made& made, std::size_t k, Laid& laid) {
+    laid.exists = true;
+    if (t.array != made.arrays[k].get()) return fail("a result's array is another one afterwards");
+    const char* unknown = nullptr;
+    PyObject* array = made.kind == Made::view ? t.array : made.given[k].get();
+    return plan->host_.describe(array, laid.host, unknown) || fail(unknown);
+  }
+
   // Takes what was made as number i into the plan, after what it needs.
   bool add(std::size_t i) {
     Made& made = trace.made[i];
-    Make make{made.kind, made.op, made.params, {}, {}, {}, made.mask, made.node_type, {}, {}, {}};
+    Make make{made.kind, made.op, made.params, {}, {}, {}, {}, made.mask, made.node_type, {}, {}, {}};
     if (!take_out_numbers(make)) return false;
     const Node* node = nullptr;
-    for (const Ref& result : made.results) {
+    for (std::size_t k = 0; k < made.results.size(); ++k) {
       Laid laid;
-      if (Tensor* t = as_tensor(result.get())) {
-        if (!lay(array_of(t), laid) || !is_plain(t, made)) return false;
+      if (Tensor* t = as_tensor(made.results[k].get())) {
+        if (!(plan->on_host_ ? see(*t, made, k, laid) : lay(array_of(t), laid))) return false;
+        if (!is_plain(t, made)) return false;
         if (is_set(t->node)) node = reinterpret_cast<const Node*>(t->node);
       }
       make.results.push_back(std::move(laid));
     }
+    make.computed = made.computed;
     if (make.params && holds_tensor(make.params.get())) return fail("its params hold a tensor");
     make.recorded = node != nullptr;
     make.named = static_cast<bool>(made.node_type);
     if (node && !describe_node(node, made, make)) return false;
-    if (keeps_inputs(made)) {
+    if (plan->on_host_ || keeps_inputs(made)) {
       for (const Ref& input : made.inputs) {
         Place each;
         if (as_tensor(input.get())) {
@@ -332,17 +289,35 @@ struct Plan::Builder {
         for (const Ref& result : made.results) known |= result.get() == each.get();
       if (!known) return fail("it writes what is no argument");
       if (!place(each.get(), found)) return false;
+      if (plan->on_host_ && (found.kind != Place::argument || !plan->host_.gets(found.index)))
+        return fail("nobody has seen a write");
       plan->written_.push_back(found);
     }
     return true;
   }
 };
 
+namespace {
+
+std::vector<PyObject*> arrays_of(const Key& key) {
+  std::vector<PyObject*> arrays;
+  for (int i = 0; i < key.tensor_count(); ++i) arrays.push_back(key.tensor(i)->array);
+  return arrays;
+}
+
+}  // namespace
+
 std::unique_ptr<Plan> Plan::of(const Key& key, Trace& trace, PyObject* result, std::string& why) {
   Recording& recording = trace.recording;
   why = recording.unfit_because;
   if (!why.empty()) return nullptr;
   Builder builder{key, trace, why, std::vector<int>(trace.made.size(), -1)};
+  builder.plan->on_host_ = key.on_host();
+  const char* unknown = nullptr;
+  if (key.on_host() && !builder.plan->host_.take(arrays_of(key), trace.calls, unknown)) {
+    why = unknown;
+    return nullptr;
+  }
   if (!trace.arguments_are_as_before()) {
     why = "it changes an argument";
     return nullptr;
@@ -375,6 +350,7 @@ bool Plan::agrees(const Plan& other, std::string& why) const {
   });
   if (why.empty() && !(same_draws && anchors_ == other.anchors_ && written_ == other.written_))
     why = "it draws or writes otherwise from call to call";
+  if (why.empty() && !(host_ == other.host_)) why = "other functions are called from call to call";
   if (why.empty() && !(result_ == other.result_ && makes_ == other.makes_))
     why = "its results differ from call to call";
   return why.empty();
@@ -412,6 +388,7 @@ void Plan::prepare() {
 
 struct Plan::Run {
   const Key& key;
+  std::vector<Ref> host;  // what the CPU's functions have given
   int device;
   cu::CUstream stream;
   std::array<std::uint64_t, kMostSources + kMostNodes> sources;  // addresses and numbers
@@ -500,7 +477,34 @@ Ref Plan::params_of(const Run& run, const Make& make) const {
   return params;
 }
 
+bool Plan::confirms(const Key& key, const Trace& trace, const std::vector<Ref>& copies,
+                    std::string& why) const {
+  std::vector<PyObject*> arrays;
+  for (const Ref& each : copies) arrays.push_back(each.get());
+  std::vector<Ref> results;
+  bool good = host_.run(arrays, results);
+  std::size_t next = 0;
+  for (std::size_t i = 0; good && i < trace.made.size(); ++i) {
+    if (next == makes_.size() || trace.made[i].op.get() != makes_[next].op.get() ||
+        trace.made[i].kind != makes_[next].kind)
+      continue;
+    const Make& make = makes_[next++];
+    for (std::size_t k = 0; good && k < make.results.size(); ++k) {
+      if (!make.results[k].exists) continue;
+      const Tensor* t = as_tensor(trace.made[i].results[k].get());
+      const Ref array = host_.at(make.results[k].host, arrays, results);
+      good = t && array && same_contents(array.get(), t->array);
+    }
+  }
+  for (std::size_t i = 0; good && i < arrays.size(); ++i)
+    good = same_contents(arrays[i], key.tensor(static_cast<int>(i))->array);
+  PyErr_Clear();
+  if (!good || next != makes_.size()) why = "its functions give other numbers when they are called again";
+  return why.empty();
+}
+
 Ref Plan::array_at(const Run& run, const Laid& laid) const {
+  if (on_host_) return host_.at(laid.host, arrays_of(run.key), run.host);
   Array array;
   std::uint64_t base;
   if (laid.origin.kind == Origin::input) {
@@ -617,7 +621,8 @@ PyObject* Plan::make_results(Run& run) const {
         if (!array) return nullptr;
         PyTuple_SET_ITEM(arrays.get(), static_cast<Py_ssize_t>(i), array.release());
       }
-      const Ref outs(make_many(op, arrays.get(), make.mask, params.get(), inputs, n));
+      const Ref outs(on_host_ ? finish_many(op, arrays.get(), make.mask, params.get(), inputs, n)
+                              : make_many(op, arrays.get(), make.mask, params.get(), inputs, n));
       if (!outs) return nullptr;
       for (std::size_t i = 0; i < make.results.size(); ++i)
         tensors[i] = Ref::to(PyTuple_GET_ITEM(outs.get(), static_cast<Py_ssize_t>(i)));
@@ -630,6 +635,8 @@ PyObject* Plan::make_results(Run& run) const {
         tensors[0] = Ref(make_alias(reinterpret_cast<Tensor*>(inputs[0]), array.get()));
       else if (make.kind == Made::view)
         tensors[0] = Ref(make_view(op, array.get(), params.get(), inputs[0]));
+      else if (on_host_)
+        tensors[0] = Ref(finish_one(op, array.get(), inputs, n, params.get(), make.computed.get()));
       else
         tensors[0] = Ref(make_one(op, array.get(), inputs, n, params.get(), false));
       if (!tensors[0]) return nullptr;
@@ -677,10 +684,14 @@ bool may_write(Tensor* t) {
 PyObject* Plan::run(const Key& key) const {
   for (const Place& each : written_)
     if (each.kind == Place::argument && !may_write(key.tensor(each.index))) return nullptr;
+  if (on_host_) {
+    Run run{key, {}, 0, nullptr, {}, {}, {}, {}, {}};
+    return host_.run(arrays_of(key), run.host) ? make_results(run) : nullptr;
+  }
   try {
     const int device = key.device() < 0 ? current_device() : key.device();
     bind(device);
-    Run run{key, device, current_stream(device), {}, {}, {}, {}, {}};
+    Run run{key, {}, device, current_stream(device), {}, {}, {}, {}, {}};
     if (!allocate(run) || !ask(run)) return nullptr;
     launch(run);
     run.between = StorageRef();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launch/recording.h"
+#include "plans/host.h"
 #include "plans/key.h"
 #include "plans/trace.h"
 #include "ref.h"
@@ -26,6 +27,10 @@ class Plan {
   // Whether another call with an equal key did the same; else why not.
   bool agrees(const Plan& other, std::string& why) const;
   void prepare();  // once it is believed
+  // Whether the functions of a plan on the CPU give, for copies of the arguments' arrays as they were
+  // before the call that was watched, what that call gave; else why not.
+  bool confirms(const Key& key, const Trace& trace, const std::vector<Ref>& copies,
+                std::string& why) const;
 
   // The result of a call with an equal key.  Null without an error: the call has to be made by its
   // function, and nothing has been done.
@@ -44,11 +49,12 @@ class Plan {
     Origin origin;
     DType dtype = DType::float32;
     Layout layout;
+    Value host;  // on the CPU
     bool operator==(const Laid& other) const;
   };
   struct Make {
     Made::Kind kind;
-    Ref op, params;
+    Ref op, params, computed;
     std::vector<std::pair<int, std::uint32_t>> drawn;  // params that are numbers of a generator
     std::vector<Place> inputs;
     std::vector<Laid> results;
@@ -88,6 +94,8 @@ class Plan {
   Ref params_of(const Run& run, const Make& make) const;
   PyObject* value_at(const Run& run, const Place& place) const;
 
+  bool on_host_ = false;
+  HostProgram host_;
   Record record_;
   std::vector<int> anchors_;  // of each memory among the arguments, the tensor that lies in it first
   std::vector<Make> makes_;

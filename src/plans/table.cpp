@@ -12,6 +12,8 @@
 namespace tritorch::plans {
 
 PyObject* plain_types = nullptr;
+static PyObject* without_values = nullptr;  // (function, args, kwargs, made) -> whether it agrees
+static PyObject* random_state = nullptr;    // () -> state; (state): sets it
 bool enabled = false;
 thread_local int withheld = 0;
 
@@ -19,6 +21,18 @@ namespace {
 
 constexpr std::size_t kMostEntries = 512;  // of a function
 constexpr int kMostTries = 3;              // calls that are watched, of which no two agree
+
+// Of what the result of a watched call leads to: [(record, params), ...].
+PyObject* described(const Trace& trace, PyObject* result) {
+  Ref list(PyList_New(0));
+  for (const std::size_t i : trace.needed(result)) {
+    const Made& made = trace.made[i];
+    const Ref pair(PyTuple_Pack(2, made.op ? made.op.get() : Py_None,
+                                made.params ? made.params.get() : Py_None));
+    if (!list || !pair || PyList_Append(list.get(), pair.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
 
 // Whether the keyword "device" says "cuda", or something else than a word and the CPU.
 bool names_gpu(PyObject* const* values, PyObject* names) {
@@ -38,17 +52,17 @@ bool names_gpu(PyObject* const* values, PyObject* names) {
 
 bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names) {
   if (!enabled || trace || recorder || withheld) return false;
-  bool on_gpu = false;
-  for (Py_ssize_t i = 0; i < n && !on_gpu; ++i) {
+  bool plain = false;
+  for (Py_ssize_t i = 0; i < n && !plain; ++i) {
     PyObject* each = args[i];
     if ((PyTuple_CheckExact(each) || PyList_CheckExact(each)) && PySequence_Fast_GET_SIZE(each))
       each = PySequence_Fast_ITEMS(each)[0];
     if (const Tensor* t = as_tensor(each)) {
-      if (!t->array || !as_array(t->array)) return false;
-      on_gpu = true;
+      if (!t->array || !(as_array(t->array) || as_ndarray(t->array))) return false;
+      plain = true;
     }
   }
-  if (!on_gpu && !(names && names_gpu(args + n, names))) return false;
+  if (!plain && !(names && names_gpu(args + n, names))) return false;
   return !modes.saving_hooks && !modes.tracing_calls && !region && !is_watched() && !has_to_wait();
 }
 
@@ -84,16 +98,70 @@ PyObject* Table::call(PyObject* function, PyObject* const* args, std::size_t fla
   return result;
 }
 
+// What a call on the CPU is made again with, once it was watched: its function and arguments, and
+// copies of its arrays and of the generator's state from before.
+struct Again {
+  PyObject* function;
+  PyObject* const* args;
+  std::size_t flagged;
+  PyObject* names;
+  std::vector<Ref> copies;
+  Ref random;
+
+  bool take(const Key& key) {
+    for (int i = 0; i < key.tensor_count(); ++i) {
+      Ref copy(copy_of(key.tensor(i)->array));
+      if (!copy) return false;
+      copies.push_back(std::move(copy));
+    }
+    random = Ref(PyObject_CallNoArgs(random_state));
+    return static_cast<bool>(random);
+  }
+
+  // The plan gives the same for the same numbers drawn; the generator goes on from where it was.
+  bool is_confirmed(const Plan& plan, const Key& key, const Trace& trace, std::string& why) const {
+    const Ref now(PyObject_CallNoArgs(random_state));
+    if (!now || !Ref(PyObject_CallOneArg(random_state, random.get()))) return false;
+    const bool good = plan.confirms(key, trace, copies, why);
+    return Ref(PyObject_CallOneArg(random_state, now.get())) && good;
+  }
+
+  // Values decide nothing: the same records are called on tensors without memory.
+  bool agrees_without_values(const Trace& trace, PyObject* result, std::string& why) const {
+    const Ref made(described(trace, result));
+    const Py_ssize_t n = PyVectorcall_NARGS(flagged);
+    const Ref positional(PyTuple_New(n)), keywords(PyDict_New());
+    if (!made || !positional || !keywords) return false;
+    for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+      if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, i), args[n + i]) < 0) return false;
+    const Ref answer(PyObject_CallFunctionObjArgs(without_values, function, positional.get(),
+                                                  keywords.get(), made.get(), nullptr));
+    if (answer.get() == Py_True) return true;
+    why = "values decide what it calls, or nobody knows";
+    return false;
+  }
+};
+
 PyObject* Table::watch(const Key& key, const std::shared_ptr<Entry>& entry, PyObject* function,
                        PyObject* const* args, std::size_t flagged, PyObject* names) {
   entry->busy = true;
   PyObject* result = nullptr;
   try {
-    const int device = key.device() < 0 ? current_device() : key.device();
-    bind(device);
-    Trace watched(key, device, current_stream(device));
+    const bool on_host = key.on_host();
+    Again again{function, args, flagged, names, {}, {}};
+    int device = 0;
+    if (on_host) {
+      if (entry->taken && !again.take(key)) throw PythonError{};
+    } else {
+      device = key.device() < 0 ? current_device() : key.device();
+      bind(device);
+    }
+    Trace watched(key, device, on_host ? nullptr : current_stream(device));
     result = PyObject_Vectorcall(function, args, flagged, names);
-    if (result) learn(*entry, key, watched, result);
+    if (result) learn(*entry, key, watched, again, result);
+  } catch (const PythonError&) {
+    Py_CLEAR(result);
   } catch (...) {
     Py_CLEAR(result);
     set_python_error(std::current_exception());
@@ -102,12 +170,24 @@ PyObject* Table::watch(const Key& key, const std::shared_ptr<Entry>& entry, PyOb
   return result;
 }
 
-void Table::learn(Entry& entry, const Key& key, Trace& trace, PyObject* result) {
-  std::unique_ptr<Plan> plan = Plan::of(key, trace, result, entry.why);
+void Table::learn(Entry& entry, const Key& key, Trace& watched, const Again& again,
+                  PyObject* result) {
+  std::unique_ptr<Plan> plan = Plan::of(key, watched, result, entry.why);
   if (plan && entry.taken && plan->agrees(*entry.taken, entry.why)) {
-    plan->prepare();
+    bool good = true;
+    if (key.on_host()) {
+      Trace* const outer = std::exchange(trace, nullptr);
+      good = again.is_confirmed(*plan, key, watched, entry.why) &&
+             again.agrees_without_values(watched, result, entry.why);
+      trace = outer;
+      PyErr_Clear();
+    }
+    if (good) {
+      plan->prepare();
+      entry.ready = std::move(plan);
+    }
+    entry.never = !good;
     entry.taken.reset();
-    entry.ready = std::move(plan);
     return;
   }
   const bool first = plan && !entry.taken;
@@ -208,14 +288,18 @@ PyType_Spec planned_spec = {"tritorch._C.Planned", sizeof(Planned), 0,
                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
                             planned_slots};
 
-// set_plans(plain_types, ambient): turns plans on; () -> None turns them off.
+// set_plans(plain_types, ambient, without_values, random_state): turns plans on; set_plans() turns
+// them off.
 PyObject* set_plans(PyObject*, PyObject* args) {
-  PyObject *types = nullptr, *ambient = nullptr;
-  if (!PyArg_ParseTuple(args, "|O!O", &PyTuple_Type, &types, &ambient)) return nullptr;
+  PyObject *types = nullptr, *ambient = nullptr, *agreeing = nullptr, *random = nullptr;
+  if (!PyArg_ParseTuple(args, "|O!OOO", &PyTuple_Type, &types, &ambient, &agreeing, &random))
+    return nullptr;
   const bool before = enabled;
   enabled = types != nullptr;
   if (types) {
     Py_XSETREF(plain_types, Py_NewRef(types));
+    Py_XSETREF(without_values, Py_NewRef(agreeing));
+    Py_XSETREF(random_state, Py_NewRef(random));
     if (!ambient_handler) ambient_handler = Py_NewRef(ambient);
   }
   return PyBool_FromLong(before);
@@ -233,7 +317,7 @@ PyObject* name_node(PyObject*, PyObject* args) {
 
 PyObject* plan_parts(PyObject*, PyObject*) {
   if (!plain_types || !ambient_handler) return PyErr_Format(PyExc_RuntimeError, "plans are off");
-  return PyTuple_Pack(2, plain_types, ambient_handler);
+  return PyTuple_Pack(4, plain_types, ambient_handler, without_values, random_state);
 }
 
 // withhold_plans(by) -> -by: this thread's calls have no plans while the sum is not 0
@@ -244,11 +328,23 @@ PyObject* withhold_plans(PyObject*, PyObject* by) {
   return PyLong_FromLong(-more);
 }
 
+// records_of(function, args, kwargs) -> [(record, params), ...] of what the result leads to
+PyObject* records_of(PyObject*, PyObject* arguments) {
+  PyObject *function, *args, *kwargs;
+  if (!PyArg_ParseTuple(arguments, "OO!O!", &function, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+    return nullptr;
+  const Trace watched;
+  const Ref result(PyObject_Call(function, args, kwargs));
+  return result ? described(watched, result.get()) : nullptr;
+}
+
 PyMethodDef functions[] = {
+    {"records_of", records_of, METH_VARARGS,
+     "(function, args, kwargs): the records, with params, that the result of a call leads to."},
     {"withhold_plans", withhold_plans, METH_O,
      "(by): this thread's calls have no plans while the sum is not 0; returns -by."},
     {"plan_parts", plan_parts, METH_NOARGS, "The arguments that `set_plans` had last."},
-    {"set_plans", set_plans, METH_VARARGS, "(plain_types, ambient): turns call plans on."},
+    {"set_plans", set_plans, METH_VARARGS, "(plain_types, ambient, without_values, random_state): turns call plans on; () off."},
     {"name_node", name_node, METH_VARARGS,
      "(node, type, call): gives a new node another record's class, and the call that it keeps."},
     {nullptr, nullptr, 0, nullptr}};

@@ -17,6 +17,8 @@ extern PyObject* plain_types;  // types of few objects, which a key knows by the
 extern bool enabled;
 extern thread_local int withheld;  // reasons for which this thread's calls have no plans
 
+struct Again;  // what a call on the CPU is made again with
+
 class Table {
  public:
   // Calls a function by a plan if there is one for such arguments, else by itself.
@@ -34,14 +36,14 @@ class Table {
   };
   PyObject* watch(const Key& key, const std::shared_ptr<Entry>& entry, PyObject* function,
                   PyObject* const* args, std::size_t flagged, PyObject* names);
-  static void learn(Entry& entry, const Key& key, Trace& trace, PyObject* result);
+  static void learn(Entry& entry, const Key& key, Trace& trace, const Again& again,
+                    PyObject* result);
 
   std::unordered_multimap<std::uint64_t, std::shared_ptr<Entry>> entries_;
   long long runs_ = 0;
 };
 
-// Whether a call may have a plan, as far as a glance tells: a tensor on a GPU comes before any other,
-// or, of a function that makes tensors of numbers, a GPU is named by keyword.
+// Whether a call may have a plan, as far as a glance tells: a plain tensor comes before any other, or, of a function that makes tensors of numbers, a GPU is named by keyword.
 bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names = nullptr);
 
 // A function of Python's that is called by plans: `Planned(function)`.

@@ -18,8 +18,8 @@ std::vector<Ref> refs(PyObject* const* objects, Py_ssize_t n) {
 }  // namespace
 
 Trace::Trace(const Key& key, int device, cu::CUstream stream)
-    : recording(device, stream), outer_(recorder), outer_trace_(trace) {
-  for (int i = 0; i < key.memory_count(); ++i) {
+    : recording(device, stream), on_host(key.on_host()), outer_(recorder), outer_trace_(trace) {
+  for (int i = 0; !on_host && i < key.memory_count(); ++i) {
     const Array* array = key.array(key.memory(i).tensor);
     recording.add_input(array->storage, array->data());
   }
@@ -27,7 +27,12 @@ Trace::Trace(const Key& key, int device, cu::CUstream stream)
   recording.asked = [this](PyObject* generator, long long count, std::uint32_t number) {
     draws.push_back({Ref::to(generator), count, number});
   };
-  recorder = &recording;
+  if (!on_host) recorder = &recording;
+  trace = this;
+}
+
+Trace::Trace()
+    : recording(0, nullptr), on_host(true), outer_(recorder), outer_trace_(trace) {
   trace = this;
 }
 
@@ -39,6 +44,40 @@ Trace::~Trace() {
 Trace::Before Trace::look(Tensor* t) {
   return {t,       t->array, t->node, t->grad,      t->base,         t->view,
           t->created, t->hooks, t->leaf, t->inference, t->retains_grad, version_now(t)};
+}
+
+bool keeps_inputs(const Made& made) {
+  return made.kind == Made::view || made.kind == Made::alias ||
+         std::ranges::any_of(made.results, [](const Ref& result) {
+           const Tensor* t = as_tensor(result.get());
+           return t && is_set(t->node);
+         });
+}
+
+std::vector<std::size_t> Trace::needed(PyObject* result) const {
+  std::vector<bool> marked(made.size());
+  const auto mark = [&](const auto& self, PyObject* object) -> void {
+    if (PyTuple_Check(object) || PyList_Check(object)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+        self(self, PySequence_Fast_ITEMS(object)[i]);
+      return;
+    }
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (std::ranges::none_of(made[i].results, [&](const Ref& r) { return r.get() == object; }))
+        continue;
+      if (marked[i]) return;
+      marked[i] = true;
+      if (on_host || keeps_inputs(made[i]))
+        for (const Ref& input : made[i].inputs) self(self, input.get());
+      return;
+    }
+  };
+  mark(mark, result);
+  for (const Ref& each : written) mark(mark, each.get());
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < made.size(); ++i)
+    if (marked[i]) numbers.push_back(i);
+  return numbers;
 }
 
 bool Trace::arguments_are_as_before() const {
@@ -58,40 +97,68 @@ bool Trace::arguments_are_as_before() const {
   });
 }
 
+namespace {
+
+// Whether calls are watched, and no function of arrays, whose own calls are its affair, runs.
+bool watches() { return trace && !trace->within; }
+
+void add(Made made) {
+  for (const Ref& result : made.results) {
+    const Tensor* t = as_tensor(result.get());
+    made.arrays.push_back(t ? Ref::to(array_of(t)) : Ref());
+  }
+  trace->made.push_back(std::move(made));
+}
+
+}  // namespace
+
 PyObject* told_one(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
-                   PyObject* result, Made::Kind kind) {
-  if (trace && result)
-    trace->made.push_back({kind, Ref::to(reinterpret_cast<PyObject*>(op)), Ref::to(params),
-                           refs(inputs, n), refs(&result, 1), 0, {}, {}});
+                   PyObject* given, PyObject* computed, PyObject* result, Made::Kind kind) {
+  if (result && watches())
+    add({kind, Ref::to(reinterpret_cast<PyObject*>(op)), Ref::to(params), refs(inputs, n),
+         refs(&result, 1), 0, {}, {}, refs(&given, 1), Ref::to(computed), {}});
   return result;
 }
 
 PyObject* told_many(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
-                    unsigned long mask, PyObject* results) {
-  if (trace && results)
-    trace->made.push_back({Made::many, Ref::to(reinterpret_cast<PyObject*>(op)), Ref::to(params),
-                           refs(inputs, n),
-                           refs(PySequence_Fast_ITEMS(results), PyTuple_GET_SIZE(results)), mask,
-                           {}, {}});
+                    unsigned long mask, PyObject* given, PyObject* results) {
+  if (results && watches())
+    add({Made::many, Ref::to(reinterpret_cast<PyObject*>(op)), Ref::to(params), refs(inputs, n),
+         refs(PySequence_Fast_ITEMS(results), PyTuple_GET_SIZE(results)), mask, {}, {},
+         refs(PySequence_Fast_ITEMS(given), PyTuple_GET_SIZE(given)), {}, {}});
   return results;
 }
 
-void told_wrapped(PyObject* tensor) {
-  if (trace && tensor)
-    trace->made.push_back({Made::wrapped, {}, {}, {}, refs(&tensor, 1), 0, {}, {}});
+void told_wrapped(PyObject* array, PyObject* tensor) {
+  if (tensor && watches())
+    add({Made::wrapped, {}, {}, {}, refs(&tensor, 1), 0, {}, {}, refs(&array, 1), {}, {}});
 }
 
-void told_alias(PyObject* input, PyObject* tensor) {
-  if (trace && tensor)
-    trace->made.push_back({Made::alias, {}, {}, refs(&input, 1), refs(&tensor, 1), 0, {}, {}});
+void told_alias(PyObject* input, PyObject* array, PyObject* tensor) {
+  if (tensor && watches())
+    add({Made::alias, {}, {}, refs(&input, 1), refs(&tensor, 1), 0, {}, {}, refs(&array, 1), {}, {}});
+}
+
+PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t flagged,
+                       PyObject* names) {
+  if (!trace->on_host) return PyObject_Vectorcall(function, args, flagged, names);
+  ++trace->within;
+  PyObject* result = PyObject_Vectorcall(function, args, flagged, names);
+  --trace->within;
+  const Py_ssize_t n = PyVectorcall_NARGS(flagged);
+  if (result && watches())
+    trace->calls.push_back(
+        {Ref::to(function), refs(args, n + (names ? PyTuple_GET_SIZE(names) : 0)), Ref::to(names),
+         Ref::to(result)});
+  return result;
 }
 
 void told_written(PyObject* tensor) {
-  if (trace) trace->written.push_back(Ref::to(tensor));
+  if (watches()) trace->written.push_back(Ref::to(tensor));
 }
 
 void told_named(Node* node, PyObject* type, PyObject* call) {
-  if (!trace) return;
+  if (!watches()) return;
   for (Made& each : trace->made)
     for (const Ref& result : each.results) {
       const Tensor* t = as_tensor(result.get());

@@ -254,6 +254,13 @@ PyObject* make_view(Operator* op, PyObject* array, PyObject* params, PyObject* i
 PyObject* make_many(Operator* op, PyObject* arrays, unsigned long mask, PyObject* params,
                     PyObject* const* inputs, Py_ssize_t n);
 
+// The same of arrays that lie as the record's function has put them.  computed: the dtype that
+// operands were cast to, or null.
+PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                     PyObject* params, PyObject* computed);
+PyObject* finish_many(Operator* op, PyObject* arrays, unsigned long mask, PyObject* params,
+                      PyObject* const* inputs, Py_ssize_t n);
+
 // A tensor of an array in the memory of another, without history.
 PyObject* make_alias(Tensor* input, PyObject* array);
 

@@ -28,7 +28,7 @@ PyObject* refuse(const char* usage) {
 
 PyObject* wrap(PyObject*, PyObject* array) {
   auto* made = reinterpret_cast<PyObject*>(new_tensor(array));
-  plans::told_wrapped(made);
+  plans::told_wrapped(array, made);
   return made;
 }
 
@@ -36,8 +36,9 @@ PyObject* wrap(PyObject*, PyObject* array) {
 PyObject* alias(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Tensor* input = n >= 1 ? computed(args[0]) : nullptr;
   if (!input) return refuse("alias(tensor, array=None)");
-  PyObject* made = make_alias(input, n > 1 ? args[1] : array_of(input));
-  plans::told_alias(args[0], made);
+  PyObject* array = n > 1 ? args[1] : array_of(input);
+  PyObject* made = make_alias(input, array);
+  plans::told_alias(args[0], array, made);
   return made;
 }
 

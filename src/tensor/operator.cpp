@@ -183,8 +183,8 @@ PyObject* finish_laid_out(PyObject* self, PyObject* array, PyObject* const* inpu
   const Ref moved(op->placing == Placing::own ? Py_NewRef(array)
                                               : laid_out(op, array, inputs, n, computed));
   if (!moved) return nullptr;
-  return plans::told_one(op, inputs, n, params, make_one(op, moved.get(), inputs, n, params, false),
-                         plans::Made::one);
+  return plans::told_one(op, inputs, n, params, array, computed,
+                         make_one(op, moved.get(), inputs, n, params, false), plans::Made::one);
 }
 
 // finish(array, *inputs) -> Tensor
@@ -274,8 +274,8 @@ PyObject* operator_finish_view(PyObject* self, PyObject* const* args, Py_ssize_t
   if (!input) return PyErr_Format(PyExc_TypeError, "finish_view(array, params, input)");
   auto* op = reinterpret_cast<Operator*>(self);
   if (!place_view(op->placing, args[0], array_of(input), args[1])) return nullptr;
-  return plans::told_one(op, args + 2, 1, args[1], make_view(op, args[0], args[1], args[2]),
-                         plans::Made::view);
+  return plans::told_one(op, args + 2, 1, args[1], args[0], nullptr,
+                         make_view(op, args[0], args[1], args[2]), plans::Made::view);
 }
 
 // view_batch(function, array, params) -> an ndarray of the views that function(example, *params)
@@ -368,24 +368,9 @@ void own_result(PyObject* result, PyObject* const* args, Py_ssize_t n) {
 PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n < 3 || !PyTuple_Check(args[0]))
     return PyErr_Format(PyExc_TypeError, "finish_many(arrays, mask, params, *inputs)");
-  auto* op = reinterpret_cast<Operator*>(self);
   const unsigned long mask = PyLong_AsUnsignedLongMask(args[1]);
   if (PyErr_Occurred()) return nullptr;
-  Ref arrays = Ref::to(args[0]);
-  if (op->placing != Placing::own) {
-    const Py_ssize_t count = PyTuple_GET_SIZE(args[0]);
-    arrays = Ref(PyTuple_New(count));
-    for (Py_ssize_t i = 0; arrays && i < count; ++i) {
-      PyObject* array = PyTuple_GET_ITEM(args[0], i);
-      PyObject* moved =
-          array == Py_None ? Py_NewRef(array) : laid_out(op, array, args + 3, n - 3);
-      if (!moved) return nullptr;
-      PyTuple_SET_ITEM(arrays.get(), i, moved);
-    }
-    if (!arrays) return nullptr;
-  }
-  return plans::told_many(op, args + 3, n - 3, args[2], mask,
-                          make_many(op, arrays.get(), mask, args[2], args + 3, n - 3));
+  return finish_many(reinterpret_cast<Operator*>(self), args[0], mask, args[2], args + 3, n - 3);
 }
 
 // record(out: Tensor, params, *inputs): an existing tensor becomes the output of this call (an
@@ -468,6 +453,29 @@ PyType_Slot operator_slots[] = {
     {0, nullptr}};
 
 }  // namespace
+
+PyObject* finish_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                     PyObject* params, PyObject* computed) {
+  return finish_laid_out(reinterpret_cast<PyObject*>(op), array, inputs, n, params, computed);
+}
+
+PyObject* finish_many(Operator* op, PyObject* arrays, unsigned long mask, PyObject* params,
+                      PyObject* const* inputs, Py_ssize_t n) {
+  Ref placed = Ref::to(arrays);
+  if (op->placing != Placing::own) {
+    const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
+    placed = Ref(PyTuple_New(count));
+    for (Py_ssize_t i = 0; placed && i < count; ++i) {
+      PyObject* array = PyTuple_GET_ITEM(arrays, i);
+      PyObject* moved = array == Py_None ? Py_NewRef(array) : laid_out(op, array, inputs, n);
+      if (!moved) return nullptr;
+      PyTuple_SET_ITEM(placed.get(), i, moved);
+    }
+    if (!placed) return nullptr;
+  }
+  return plans::told_many(op, inputs, n, params, mask, arrays,
+                          make_many(op, placed.get(), mask, params, inputs, n));
+}
 
 PyType_Spec operator_spec = {"tritorch._C.OperatorBase", sizeof(Operator), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,

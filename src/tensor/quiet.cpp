@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "plans/trace.h"
 #include "profiling/python.h"
 #include "ref.h"
 
@@ -48,7 +49,10 @@ PyObject* call_quietly(PyObject* function, PyObject* const* args, size_t n, PyOb
   }
   PyObject* result = nullptr;
   if (PyContext_Enter(context.get()) == 0) {
-    result = PyObject_Vectorcall(function, args, n, names);
+    if (plans::trace) [[unlikely]]
+      result = plans::watched_call(function, args, n, names);
+    else
+      result = PyObject_Vectorcall(function, args, n, names);
     if (PyContext_Exit(context.get()) < 0) Py_CLEAR(result);
   }
   idle().push_back(std::move(context));

@@ -7,6 +7,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.core import late_bound
 from tritorch.core.device import device
+from tritorch.core.generator import default_generator
 from tritorch.core.layout import layout, memory_format
 from tritorch.ops.record.gradients import Spec
 
@@ -89,5 +90,17 @@ def _settings() -> int:
     return number()
 
 
+def _without_values(function: Any, args: Any, kwargs: Any, made: Any) -> bool:
+    from tritorch.compilation.plan.meta_execution import calls_without_values
+
+    return calls_without_values(function, args, kwargs, made)
+
+
+def _random_state(state: bytes | None = None) -> Any:
+    """The state of the CPU's generator, or sets it."""
+    native = default_generator.native
+    return native.get_state() if state is None else native.set_state(state)
+
+
 # Call plans: docs/plans.md.
-_C.set_plans((device, layout, memory_format, Spec), _settings)
+_C.set_plans((device, layout, memory_format, Spec), _settings, _without_values, _random_state)

@@ -149,3 +149,28 @@ def require_same_calls(tape: Tape, other: Tape, symbols: Sequence[Any]) -> None:
             raise Unfit(f"values decide: {_call_text(a)}, without them {_call_text(b)}")
     if len(mine) != len(theirs):
         raise Unfit("values decide what is called")
+
+
+def calls_without_values(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: list[Any]
+) -> bool:
+    """Whether a call leads to the same records' calls, (record, params), on tensors without memory:
+    then values have decided none of them."""
+    copies: dict[int, Tensor] = {}
+
+    def without_memory(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            if id(value) not in copies:
+                copies[id(value)] = meta_copy(value)
+            return copies[id(value)]
+        if type(value) in (tuple, list):
+            return type(value)(map(without_memory, value))
+        return value
+
+    try:
+        with on_meta():
+            meta_args = tuple(map(without_memory, args))
+            meta_kwargs = {name: without_memory(value) for name, value in kwargs.items()}
+            return _C.records_of(function, meta_args, meta_kwargs) == made
+    except Exception:  # whatever it is, nobody knows what values decide
+        return False

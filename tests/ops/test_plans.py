@@ -11,7 +11,7 @@ import tritorch as torch
 from tritorch import _C
 from tritorch.bench.cases import everyday
 
-pytestmark = pytest.mark.device
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.device)]
 ROUNDS = 6  # a plan is there from the fourth call on
 
 
@@ -40,23 +40,24 @@ def rounds(run):
 def both(run):
     """What calls give with plans, and without."""
     with_plans = rounds(run)
-    types, settings = _C.plan_parts()
+    parts = _C.plan_parts()
     _C.set_plans()
     try:
         without = rounds(run)
     finally:
-        _C.set_plans(types, settings)
+        _C.set_plans(*parts)
     return with_plans, without
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", [c for c in CASES if "rrelu" not in c.name], ids=str)
-def test_plans_change_nothing(case):
+def test_plans_change_nothing(case, device):
     kind = np.float64 if case.name == "view dtype" else np.float32
 
     def run(i):
         torch.manual_seed(i)
-        xs = leaves(case, kind, "cuda", seed=i)
-        found = outputs(call(case, xs, "cuda"))
+        xs = leaves(case, kind, device, seed=i)
+        found = outputs(call(case, xs, device))
         wanted = [y for y in found if y.requires_grad]
         grads = (
             torch.autograd.grad([(y * y).sum() for y in wanted], xs, allow_unused=True)
@@ -78,13 +79,14 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_everyday_calls(name):
+def test_everyday_calls(name, device):
     is_expression = " = " not in STATEMENTS[name].replace("dim = ", "")
     code = compile(STATEMENTS[name], name, "eval" if is_expression else "exec")
 
     def run(i):
-        world = {"m": torch, "d": "cuda"}
+        world = {"m": torch, "d": device}
         exec(everyday.SETUP.replace("manual_seed(0)", f"manual_seed({i})"), world)
         found = eval(code, world)
         changed = [world[each] for each in ("acc", "out", "mean", "var")]
