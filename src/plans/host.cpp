@@ -178,7 +178,7 @@ bool HostProgram::take(std::span<PyObject* const> arrays, const std::vector<Seen
   known_arrays_.assign(arrays.begin(), arrays.end());
   seen_ = &seen;
   for (const SeenCall& each : seen) {
-    Call call{each.function, each.names, {}};
+    Call call{each.function, each.names, {}, each.unwritten};
     for (const Ref& arg : each.args)
       if (!describe(arg.get(), call.args.emplace_back(), why)) return false;
     calls_.push_back(std::move(call));
@@ -193,6 +193,19 @@ bool HostProgram::gets(int argument) const {
     return std::ranges::any_of(value.items, [&](const Value& item) { return self(self, item); });
   };
   return std::ranges::any_of(calls_, [&](const Call& call) {
+    return std::ranges::any_of(call.args, [&](const Value& arg) { return leads(leads, arg); });
+  });
+}
+
+bool HostProgram::is_unwritten(const Value& value) const {
+  const Value& source = value.kind == Value::view ? value.items[0] : value;
+  if (source.kind != Value::result || !calls_[static_cast<std::size_t>(source.index)].unwritten)
+    return false;
+  const auto leads = [&](const auto& self, const Value& each) -> bool {
+    if (each.kind == Value::result) return each.index == source.index;
+    return std::ranges::any_of(each.items, [&](const Value& item) { return self(self, item); });
+  };
+  return std::ranges::none_of(calls_, [&](const Call& call) {
     return std::ranges::any_of(call.args, [&](const Value& arg) { return leads(leads, arg); });
   });
 }

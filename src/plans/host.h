@@ -28,6 +28,7 @@ struct SeenCall {
   Ref function;
   std::vector<Ref> args;
   Ref names, result;
+  bool unwritten;  // the result has no contents yet
 };
 
 class HostProgram {
@@ -38,6 +39,7 @@ class HostProgram {
   bool describe(PyObject* object, Value& found, const char*& why) const;  // after the last call
   bool operator==(const HostProgram& other) const;
   bool gets(int argument) const;  // whether a function gets that array
+  bool is_unwritten(const Value& value) const;  // memory without contents, that no function gets
 
   // Makes the calls.  False with a Python error set.
   bool run(std::span<PyObject* const> arrays, std::vector<Ref>& results) const;
@@ -48,6 +50,7 @@ class HostProgram {
   struct Call {
     Ref function, names;
     std::vector<Value> args;
+    bool unwritten;
     bool operator==(const Call& other) const;
   };
   bool find_source(PyObject* array, Value& found) const;

@@ -490,7 +490,7 @@ bool Plan::confirms(const Key& key, const Trace& trace, const std::vector<Ref>& 
       continue;
     const Make& make = makes_[next++];
     for (std::size_t k = 0; good && k < make.results.size(); ++k) {
-      if (!make.results[k].exists) continue;
+      if (!make.results[k].exists || host_.is_unwritten(make.results[k].host)) continue;
       const Tensor* t = as_tensor(trace.made[i].results[k].get());
       const Ref array = host_.at(make.results[k].host, arrays, results);
       good = t && array && same_contents(array.get(), t->array);

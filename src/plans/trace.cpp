@@ -140,7 +140,7 @@ void told_alias(PyObject* input, PyObject* array, PyObject* tensor) {
 }
 
 PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t flagged,
-                       PyObject* names) {
+                       PyObject* names, bool unwritten) {
   if (!trace->on_host) return PyObject_Vectorcall(function, args, flagged, names);
   ++trace->within;
   PyObject* result = PyObject_Vectorcall(function, args, flagged, names);
@@ -149,7 +149,7 @@ PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t fl
   if (result && watches())
     trace->calls.push_back(
         {Ref::to(function), refs(args, n + (names ? PyTuple_GET_SIZE(names) : 0)), Ref::to(names),
-         Ref::to(result)});
+         Ref::to(result), unwritten});
   return result;
 }
 

@@ -80,8 +80,9 @@ PyObject* told_many(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObjec
 void told_wrapped(PyObject* array, PyObject* tensor);
 void told_alias(PyObject* input, PyObject* array, PyObject* tensor);
 // Calls a function of ndarrays while a call is watched.
+// unwritten: what it gives has no contents yet.
 PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t flagged,
-                       PyObject* names);
+                       PyObject* names, bool unwritten = false);
 void told_written(PyObject* tensor);
 void told_named(Node* node, PyObject* type, PyObject* call);
 void told_unfit(const char* why);

@@ -15,6 +15,7 @@ namespace {
 struct Quiet {
   PyObject_HEAD vectorcallfunc call;
   PyObject* function;
+  char unwritten;  // whether its results have no contents yet
 };
 
 // Contexts that no call is in.  One can be entered once at a time: calls within calls and calls in
@@ -65,6 +66,13 @@ PyObject* quiet_call(PyObject* self, PyObject* const* args, size_t n, PyObject* 
   return call_quietly(reinterpret_cast<Quiet*>(self)->function, args, n, names);
 }
 
+PyObject* seen_call(PyObject* self, PyObject* const* args, size_t n, PyObject* names) {
+  const auto* seen = reinterpret_cast<Quiet*>(self);
+  if (plans::trace) [[unlikely]]
+    return plans::watched_call(seen->function, args, n, names, seen->unwritten);
+  return PyObject_Vectorcall(seen->function, args, n, names);
+}
+
 PyObject* quiet_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* function;
   if (!PyArg_ParseTuple(args, "O", &function)) return nullptr;
@@ -72,6 +80,18 @@ PyObject* quiet_new(PyTypeObject* type, PyObject* args, PyObject*) {
   if (!self) return nullptr;
   self->call = quiet_call;
   self->function = Py_NewRef(function);
+  return reinterpret_cast<PyObject*>(self);
+}
+
+PyObject* seen_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* function;
+  int unwritten = 0;
+  if (!PyArg_ParseTuple(args, "O|p", &function, &unwritten)) return nullptr;
+  auto* self = reinterpret_cast<Quiet*>(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  self->call = seen_call;
+  self->function = Py_NewRef(function);
+  self->unwritten = static_cast<char>(unwritten);
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -114,15 +134,40 @@ PyType_Slot quiet_slots[] = {{Py_tp_new, reinterpret_cast<void*>(quiet_new)},
                              {Py_tp_getattro, reinterpret_cast<void*>(quiet_getattr)},
                              {Py_tp_members, quiet_members},
                              {0, nullptr}};
+PyType_Slot seen_slots[] = {{Py_tp_new, reinterpret_cast<void*>(seen_new)},
+                            {Py_tp_dealloc, reinterpret_cast<void*>(quiet_dealloc)},
+                            {Py_tp_traverse, reinterpret_cast<void*>(quiet_traverse)},
+                            {Py_tp_clear, reinterpret_cast<void*>(quiet_clear)},
+                            {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                            {Py_tp_getattro, reinterpret_cast<void*>(quiet_getattr)},
+                            {Py_tp_members, quiet_members},
+                            {0, nullptr}};
+PyType_Spec seen_spec = {"tritorch._C.Seen", sizeof(Quiet), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                         seen_slots};
 PyType_Spec quiet_spec = {"tritorch._C.Quiet", sizeof(Quiet), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
                           quiet_slots};
 
+// call_seen(function, *args): a call of a function of arrays, as that of a `Seen` one.
+PyObject* call_seen(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 1) return PyErr_Format(PyExc_TypeError, "call_seen(function, *args)");
+  const auto count = static_cast<size_t>(n - 1);
+  return plans::trace ? plans::watched_call(args[0], args + 1, count, nullptr)
+                      : PyObject_Vectorcall(args[0], args + 1, count, nullptr);
+}
+
+PyMethodDef functions[] = {
+    {"call_seen", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_seen)),
+     METH_FASTCALL, "(function, *args): a call that is part of call plans."},
+    {nullptr, nullptr, 0, nullptr}};
+
 }  // namespace
 
 bool add_quiet_type(PyObject* module) {
-  const Ref type(PyType_FromSpec(&quiet_spec));
-  return type && PyModule_AddObjectRef(module, "Quiet", type.get()) == 0;
+  const Ref type(PyType_FromSpec(&quiet_spec)), seen(PyType_FromSpec(&seen_spec));
+  return type && seen && PyModule_AddFunctions(module, functions) == 0 && PyModule_AddObjectRef(module, "Quiet", type.get()) == 0 &&
+         PyModule_AddObjectRef(module, "Seen", seen.get()) == 0;
 }
 
 }  // namespace tritorch

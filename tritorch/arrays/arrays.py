@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast as cast_type
 
 import numpy as np
 
@@ -29,6 +29,19 @@ CPU = Device("cpu")
 _C.register_part("ndarray", np.ndarray)
 _C.register_part("generic", np.generic)
 _C.register_part("asarray", np.asarray)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def seen(function: Function) -> Function:
+    """A function of arrays that is called outside of records, too: call plans call it again."""
+    return cast_type(Function, _C.Seen(function))
+
+
+def seen_unwritten(function: Function) -> Function:
+    """The same of one whose results have no contents yet."""
+    return cast_type(Function, _C.Seen(function, True))
 
 
 @functools.cache
@@ -79,6 +92,7 @@ def is_contiguous(array: Any) -> bool:
     return array.flags.c_contiguous if type(array) is ndarray else array.is_contiguous()
 
 
+@seen_unwritten
 def empty(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     """An uninitialised array."""
     if device.backend == "cpu":
@@ -90,6 +104,7 @@ def empty(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     return MetaArray(shape, kind, None, device)
 
 
+@seen_unwritten
 def empty_strided(shape: Sequence[int], strides: Sequence[int], kind: dtype, device: Device) -> Any:
     """An uninitialised array with given strides."""
     if device.backend == "cuda":
@@ -115,6 +130,7 @@ def np_strided(
     return _C.strided_view(root, shape, strides, offset)
 
 
+@seen
 def zeros(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     """An array of zeros."""
     if device.backend == "cpu":
@@ -122,6 +138,7 @@ def zeros(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     return empty(shape, kind, device).zero_()
 
 
+@seen
 def full(shape: Sequence[int], value: Any, kind: dtype, device: Device) -> Any:
     """An array of one value."""
     if device.backend == "cpu":
@@ -133,6 +150,12 @@ def full(shape: Sequence[int], value: Any, kind: dtype, device: Device) -> Any:
                 out.fill(cast_number(value, kind))
         return out
     return empty(shape, kind, device).fill_(cast_number(value, kind))
+
+
+@seen
+def fill(array: Any, value: Any) -> None:
+    """Makes a number of its dtype every element of an array."""
+    array.fill(value) if type(array) is ndarray else array.fill_(value)
 
 
 def fill_unwritten(array: Any, kind: dtype) -> None:
@@ -195,6 +218,7 @@ def is_bfloat16(kind: Any) -> bool:
     return kind.kind == "V" and kind == bfloat16.numpy
 
 
+@seen
 def convert(array: Any, kind: Any) -> Any:
     """An array or scalar of NumPy's in another of its dtypes.  ml_dtypes' own casts are slow, and
     hold Python's lock."""
@@ -214,6 +238,7 @@ def convert(array: Any, kind: Any) -> Any:
     return out
 
 
+@seen
 def cast(array: Any, kind: dtype) -> Any:
     """The array itself if it has the dtype, else a converted copy that keeps the memory order."""
     if type(array) is not ndarray:
@@ -259,6 +284,7 @@ def as_numbers(array: Any) -> Any:
 _NATIVE = 1 << 14  # bytes from which copies are ours: Note [Copies] in src/host/copies.cpp
 
 
+@seen
 def put(target: Any, source: Any) -> None:
     """target[...] = source, of NumPy arrays."""
     size = source.itemsize
@@ -297,6 +323,7 @@ def lay_out(array: Any, strides: tuple[int, ...]) -> Any:
 _C.register_part("lay_out", lay_out)
 
 
+@seen
 def lay_out_as_copy(array: Any, original: Any) -> Any:
     """A converted array with the strides that a copy of the original has."""
     if type(original) is not ndarray or type(array) is not ndarray:
@@ -307,6 +334,7 @@ def lay_out_as_copy(array: Any, original: Any) -> Any:
     return array if strides == strides_of(array) else lay_out(array, strides)
 
 
+@seen
 def copy(array: Any) -> Any:
     """A dense copy that keeps the memory order."""
     if type(array) is ndarray:
@@ -319,6 +347,7 @@ def copy(array: Any) -> Any:
     return _C.empty_strided(array.shape, strides, array.dtype, array.device_index).copy_(array)
 
 
+@seen
 def contiguous_copy(array: Any) -> Any:
     """A dense row-major copy."""
     if type(array) is not ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays import arrays
 from tritorch.arrays.arrays import convert
 from tritorch.arrays.meta import MetaArray, real_among_fake
 from tritorch.autograd.graph import check_inplace
@@ -31,6 +32,7 @@ from tritorch.ops.record.publishing import refuse_grad_with_out, resize_output
 from tritorch.ops.record.writing import in_place
 
 
+@arrays.seen
 def _write(array: Any, value: Any) -> None:
     """array[...] = value, with whatever cast that takes."""
     if type(array) is ndarray:

@@ -325,13 +325,14 @@ def values(function: Callable[..., None], tensors: Sequence[Tensor], *params: An
     for array in arrays:
         if type(array) is MetaArray or (cpu_only and type(array) is not np.ndarray):
             return  # sparse and nested tensors have plain ones, which are checked
-    function(*arrays, *params)
+    _C.call_seen(function, *arrays, *params)
 
 
 def host_values(x: Tensor) -> Any:
     """The values of a tensor as an ndarray, for code that decides by them: Note [Looks at values].
 
     Under vmap those of all examples; none of a tensor without memory."""
+    _C.unrecordable("it looks at values")
     if watching and entered.note is not None:
         entered.note("look", _LOOK, (x,), (), ())
     array = _unbatched(x._array)

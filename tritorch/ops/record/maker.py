@@ -38,7 +38,8 @@ class Maker(Operator):
         super().__init__(
             name, "", params, cpu=make, kind=kind, schema=schema, infer=self._describe, fuses=fuses
         )
-        self.make, self.filled_by = make, filled_by
+        self.make = make if isinstance(make, _C.Seen) else arrays.seen(make)
+        self.filled_by = filled_by
 
     def __call__(self, *params: Any) -> Any:
         if watching and entered.note is not None:
@@ -63,8 +64,8 @@ class Constant(Maker):
 
     def __init__(self, name: str, params: str, of: Callable[..., Any], schema: str) -> None:
         """of: gives the ndarray for params, of which it does not get the last: the device."""
-        super().__init__(name, f"{params} device", self._made, schema=schema, internal=True)
         self.of = of
+        super().__init__(name, f"{params} device", self._made, schema=schema, internal=True)
 
     def __call__(self, *params: Any) -> Any:
         if watching and entered.note is not None:

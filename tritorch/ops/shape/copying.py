@@ -425,12 +425,10 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         while type(array) is BatchedArray:
             array = array.array
         number_ = arrays.cast_number(number, self.dtype)
-        if type(array) is ndarray:
-            array.fill(number_)
-        elif type(array) is SparseArray:
+        if type(array) is SparseArray:
             self._a = array.filled(number_)
         else:
-            array.fill_(number_)
+            arrays.fill(array, number_)
 
     return in_place(_fill, self, (), (self, value), write)
 

@@ -240,7 +240,7 @@ def _array_like(array: Any, number: Any, kind: dtype, where: Device, format: Any
     made = arrays.empty_strided(shape, strides, kind, where)
     if number is not None:
         number = arrays.cast_number(number, kind)
-        made.fill(number) if type(made) is np.ndarray else made.fill_(number)
+        arrays.fill(made, number)
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.arrays.arrays import strided, strides_of
+from tritorch.arrays.arrays import seen, strided, strides_of
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.strides import looks_channels_last
 from tritorch.arrays.symbolic import SymInt, expect, known
@@ -148,6 +148,9 @@ def _check_list(name: str, tensors: Any) -> list[Tensor]:
     return items
 
 
+_put_together = seen(shaping.cat)
+
+
 def _plain(items: list[Tensor]) -> list[Any] | None:
     """The arrays, if NumPy has all of them in one dtype."""
     found: list[Any] = []
@@ -170,7 +173,7 @@ def _joined(items: list[Tensor], dim: Any) -> Tensor | None:
     if arrays is None or len(arrays) < 2 or type(dim) is not int:
         return None
     try:
-        out = shaping.cat(arrays, dim)
+        out = _put_together(arrays, dim)
     except ValueError:
         return None
     if not out.flags.c_contiguous:
@@ -193,7 +196,7 @@ def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
     if len(shape) in _LAST_ORDER and not arrays[0].flags.c_contiguous:
         return None  # a memory format may be kept
     rows = [array.reshape(*shape[:dim], 1, *shape[dim:]) for array in arrays]
-    out = shaping.cat(rows, dim)
+    out = _put_together(rows, dim)
     if not out.flags.c_contiguous:
         out = np.ascontiguousarray(out)
     return _stack.finish_with(out, (dim,), *items)
