@@ -36,11 +36,14 @@ bool Key::add_object(PyObject* object) {
 
 // What of a tensor decides beside its array, in a few bits.
 std::uint64_t Key::flags_of(Tensor* t, bool& fits) const {
-  bool wants = false;
-  if (t->leaf || is_set(t->node) || is_set(t->base)) {
+  bool wants = t->leaf || is_set(t->node);
+  if (is_set(t->base) && modes.grad_enabled) {  // else a view must not be asked: it may refuse
     const int needed = requires_grad(t);
     fits = fits && needed >= 0;
     wants = needed > 0;
+  } else if (is_set(t->base)) {
+    const auto* base = reinterpret_cast<const Tensor*>(t->base);
+    wants = wants || base->leaf || is_set(base->node);
   }
   std::uint64_t word = 0;
   for (const bool each : {Py_TYPE(t) != tensor_type, wants, t->leaf != 0, is_set(t->base),

@@ -8,7 +8,6 @@
 #include "driver/blocking.h"
 #include "driver/context.h"
 #include "launch/arena.h"
-#include "profiling/device.h"
 
 namespace tritorch::plans {
 namespace {
@@ -415,27 +414,46 @@ bool Plan::allocate(Run& run) const {
   return true;
 }
 
-// Asks generators for numbers, and for what marks of errors are now.
+// Whether kernels take a number as they were compiled: as wide as it was.
+bool Plan::fits(std::uint32_t source, std::uint64_t bits) const {
+  return std::ranges::all_of(steps_, [&](const Step& step) {
+    return std::ranges::all_of(step.patches, [&](const Patch& patch) {
+      const int spare = 64 - 8 * static_cast<int>(patch.size);
+      const auto kept = static_cast<std::int64_t>(bits << spare) >> spare;
+      return patch.source != source || static_cast<std::uint64_t>(kept) == bits;
+    });
+  });
+}
+
+// Asks generators for numbers, and for what marks of errors are now.  False with a Python error
+// set; or without, where numbers do not fit and were given back.
 bool Plan::ask(Run& run) const {
-  std::size_t at = anchors_.size() + record_.allocations.size();
+  auto at = static_cast<std::uint32_t>(anchors_.size() + record_.allocations.size());
+  bool fitting = true;
+  std::vector<std::pair<PyObject*, Ref>> drawn;
   for (const Draw& draw : draws_) {
     const Ref pair(PyObject_CallMethod(draw.generator.get(), "draw", "L", draw.count));
     PyObject *seed, *offset;
     if (!pair || !PyArg_ParseTuple(pair.get(), "OO", &seed, &offset)) return false;
-    run.sources[at++] = PyLong_AsUnsignedLongLongMask(seed);
-    run.sources[at++] = PyLong_AsUnsignedLongLongMask(offset);
+    drawn.emplace_back(draw.generator.get(), Ref::to(offset));
+    for (PyObject* number : {seed, offset}) {
+      run.sources[at] = PyLong_AsUnsignedLongLongMask(number);
+      fitting = fitting && fits(at, run.sources[at]);
+      ++at;
+    }
   }
+  for (auto each = drawn.rbegin(); !fitting && each != drawn.rend(); ++each)
+    if (!Ref(PyObject_CallMethod(each->first, "_rewind", "O", each->second.get()))) return false;
   for (const Ref& mark : record_.marks) {
-    const Ref number(PyObject_CallMethod(mark.get(), "again", nullptr));
+    const Ref number(fitting ? PyObject_CallMethod(mark.get(), "again", nullptr) : nullptr);
     if (!number) return false;
     run.sources[at++] = PyLong_AsUnsignedLongLongMask(number.get());
   }
-  return !PyErr_Occurred();
+  return fitting && !PyErr_Occurred();
 }
 
 void Plan::launch(Run& run) const {
-  std::optional<BlockingRegion> region;
-  if (!profiling::enabled) region.emplace();
+  const BlockingRegion region;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const GraphNode& node = record_.nodes[i];
     alignas(128) unsigned char bytes[kMostBytes];
@@ -451,12 +469,6 @@ void Plan::launch(Run& run) const {
         const cu::CUtensorMap map = tensor_map(request);
         std::memcpy(bytes + patch.place, &map, sizeof map);
       }
-    }
-    std::optional<profiling::LaunchScope> profiled;
-    if (profiling::enabled) [[unlikely]] {
-      constexpr profiling::Known calls[] = {profiling::kLaunchKernel, profiling::kFill,
-                                            profiling::kCopy};
-      profiled.emplace(calls[node.kind], node.note.name, run.device, run.stream);
     }
     launch_with(node, bytes, run.stream);
   }

@@ -86,6 +86,7 @@ class Plan {
   Plan() = default;
   bool allocate(Run& run) const;
   bool ask(Run& run) const;
+  bool fits(std::uint32_t source, std::uint64_t bits) const;
   void launch(Run& run) const;
   PyObject* make_results(Run& run) const;
   Ref array_at(const Run& run, const Laid& laid) const;

@@ -7,6 +7,7 @@
 #include "compilation/state.h"
 #include "driver/context.h"
 #include "launch/waiting.h"
+#include "profiling/python.h"
 #include "scopes.h"
 
 namespace tritorch::plans {
@@ -63,7 +64,9 @@ bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names) {
     }
   }
   if (!plain && !(names && names_gpu(args + n, names))) return false;
-  return !modes.saving_hooks && !modes.tracing_calls && !region && !is_watched() && !has_to_wait();
+  // A profile shows the calls of Python's, and what each of them launches.
+  return !modes.saving_hooks && !modes.tracing_calls && !region && !is_watched() &&
+         !profiling::enabled && !has_to_wait();
 }
 
 PyObject* Table::call(PyObject* function, PyObject* const* args, std::size_t flagged,

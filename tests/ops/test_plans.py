@@ -20,6 +20,7 @@ def seen(tensor):
     if not isinstance(tensor, torch.Tensor):
         return tensor
     node = tensor.grad_fn
+    behind = [] if node is None else [f and (f.name(), i) for f, i in node.next_functions]
     plain = tensor.detach()
     if tensor.layout is torch.strided and tensor.numel():
         plain = plain.clone(memory_format=torch.contiguous_format).view(-1)
@@ -28,7 +29,7 @@ def seen(tensor):
         plain.tolist() if tensor.layout is torch.strided else None,
         tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad,
         tensor._version, tensor._is_view(), None if node is None else node.name(), tensor.output_nr,
-        None if node is None else [None if f is None else (f.name(), i) for f, i in node.next_functions],
+        behind,
     )  # fmt: skip
 
 

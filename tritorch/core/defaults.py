@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tritorch import _C
-from tritorch.core import dtype as dtypes, warned
+from tritorch.core import dtype as dtypes
 from tritorch.core.device import device as Device, entered
 
 _default_dtype = dtypes.float32
@@ -156,6 +157,12 @@ def is_warn_always_enabled() -> bool:
     return _warn_always
 
 
+def warn(message: str, category: type[Warning] = UserWarning, stacklevel: int = 1) -> None:
+    """`warnings.warn` for operators: a call that warns gets no plan, so that it warns again."""
+    _C.unrecordable("it warns")
+    warnings.warn(message, category, stacklevel + 1)
+
+
 _warned: set[str] = set()
 
 
@@ -167,7 +174,7 @@ def warn_once(
     of: what it is about, where the words vary."""
     if _warn_always or (of or message) not in _warned:
         _warned.add(of or message)
-        warned.warn(message, category, stacklevel=stacklevel)
+        warn(message, category, stacklevel=stacklevel)
 
 
 kernels = 0  # changes with the functions that compute operators, and with how they are launched

@@ -7,8 +7,8 @@ lies above it; recurrent layers and convolutions on a GPU begin with TF32, as in
 from __future__ import annotations
 
 import os
+import warnings
 
-from tritorch.core import warned
 from tritorch import _C
 
 # What kernels read: "ieee" on plain cores; on tensor cores "tf32", with 10 bits of mantissa, or
@@ -78,7 +78,7 @@ def set_float32_matmul_precision(precision: str) -> None:
             f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}"
         )
     if precision not in _NAMES:
-        warned.warn(
+        warnings.warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current "
             f"setFloat32MatmulPrecision call has no effect.",
             stacklevel=2,

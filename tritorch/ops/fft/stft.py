@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tritorch.core import defaults, warned
+from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import autocast, computes
@@ -99,7 +99,7 @@ def stft(
             )
         return_complex = True
     elif not return_complex:
-        warned.warn(
+        defaults.warn(
             "stft with return_complex=False is deprecated. In a future pytorch release, stft will "
             "return complex tensors for all inputs, and return_complex=False will raise an error."
             "\nNote: you can still call torch.view_as_real on the complex output to recover the "
@@ -237,7 +237,7 @@ def istft(
     if x.ndim == 2:
         out = out.squeeze(0)
     if length is not None and end > total:
-        warned.warn(
+        defaults.warn(
             "The length of signal is shorter than the length parameter. Result is being padded "
             "with zeros in the tail. Please check your center and hop_length settings.",
             stacklevel=2,

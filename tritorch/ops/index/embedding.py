@@ -7,7 +7,7 @@ from typing import Any
 
 from tritorch.arrays.meta import MetaArray
 from tritorch.autograd import no_grad
-from tritorch.core import published, warned
+from tritorch.core import defaults, published
 from tritorch.core.dispatching import asked, entered
 from tritorch.core.dtype import float32, int32, int64
 from tritorch.core.published import PUBLIC
@@ -262,7 +262,7 @@ def embedding_bag(
 ) -> Tensor:
     """Sums, means or maxima of bags of rows."""
     if weight.dtype.name == "int64" and input.is_floating_point():
-        warned.warn(
+        defaults.warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag"
             "(weight, input, ...)` is deprecated, and should now be `embedding_bag(input, weight, "
             "...)`.",

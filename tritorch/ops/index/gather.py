@@ -6,7 +6,7 @@ import builtins
 from typing import Any
 
 from tritorch.arrays import arrays
-from tritorch.core import defaults, published, warned
+from tritorch.core import defaults, published
 from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dispatching import entered, watching
@@ -792,7 +792,7 @@ def _masked_scatter_grad(g: Tensor, mask: Tensor, shape: tuple[int, ...]) -> Ten
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input with source's elements, in order, where the mask holds."""
     if mask.dtype.name == "uint8":
-        warned.warn(
+        defaults.warn(
             "masked_scatter_ received a mask with dtype torch.uint8, this behavior is now "
             "deprecated,please use a mask with dtype torch.bool instead.",
             stacklevel=3,

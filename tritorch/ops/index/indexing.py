@@ -13,7 +13,7 @@ from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.symbolic import as_size
 from tritorch.autograd.graph import check_inplace
-from tritorch.core import published, warned
+from tritorch.core import defaults, published
 from tritorch.core.dtype import bool_, int64, uint8
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import PUBLIC, autocast
@@ -126,7 +126,7 @@ def _plain_key(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 
 def _advise_bool() -> None:
-    warned.warn(
+    defaults.warn(
         "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
         stacklevel=4,
     )
@@ -195,7 +195,7 @@ def _treat_as_tuple(key: Any) -> tuple[Any, ...]:
             for item in key
         )
     ):
-        warned.warn(
+        defaults.warn(
             "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
             "x[tuple(seq)] instead of x[seq], or x[tritorch.tensor(seq)] for a tensor index.",
             stacklevel=4,
@@ -454,7 +454,7 @@ def index_put_(
         ) from None
 
     if any(n > 1 and step == 0 for n, step in zip(self.shape, self.stride())):
-        warned.warn(
+        defaults.warn(
             "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before "
             "performing this operation. This also applies to advanced indexing e.g. "
             "tensor[indices] = tensor",

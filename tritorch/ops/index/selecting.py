@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core import published, warned
+from tritorch.core import defaults, published
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, float32, float64, int32, int64, uint64
 from tritorch.core.layout import contiguous_format
@@ -53,7 +53,7 @@ _index_reduce = Operator(
 
 @functools.cache
 def _say_beta() -> None:
-    warned.warn("index_reduce() is in beta and the API may change at any time.", stacklevel=4)
+    defaults.warn("index_reduce() is in beta and the API may change at any time.", stacklevel=4)
 
 
 def _check_index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.autograd.function import Function
-from tritorch.core import published, scopes, warned
+from tritorch.core import defaults, published, scopes
 from tritorch.core.dtype import bfloat16, dtype as Dtype, float16, float32, float64, int64
 from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
@@ -291,7 +291,7 @@ def linear_cross_entropy(
                 input, linear_weight, target, linear_bias, weight, reduction, ignore, options
             )
         if not plain:
-            warned.warn(
+            defaults.warn(
                 f"linear_cross_entropy: ``options`` ignored; chunked path needs reduction in "
                 f"{{'mean','sum','none'}}, label_smoothing == 0, target.dtype == int64, "
                 f"out_features == (). Got reduction={reduction!r}, label_smoothing="

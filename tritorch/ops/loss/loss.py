@@ -9,7 +9,7 @@ import numpy as np
 
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import MetaArray
-from tritorch.core import defaults, published, warned
+from tritorch.core import defaults, published
 from tritorch.core.arguments import Number
 from tritorch.core.dispatching import entered, watching
 from tritorch.core.dtype import bool_, int64
@@ -45,14 +45,14 @@ def reduction_mode(size_average: Any, reduce: Any, reduction: str) -> str:
         reduce = True if reduce is None else reduce
         average = True if size_average is None else size_average
         found = "none" if not reduce else "mean" if average else "sum"
-        warned.warn(
+        defaults.warn(
             f"size_average and reduce args will be deprecated, please use reduction='{found}' "
             "instead.",
             stacklevel=3,
         )
         return found
     if reduction == "elementwise_mean":
-        warned.warn(
+        defaults.warn(
             "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
             stacklevel=3,
         )
@@ -71,7 +71,7 @@ def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
 
 def _pair(name: str, input: Tensor, target: Tensor, above: int = 3) -> tuple[Tensor, Tensor]:
     if input.shape != target.shape:
-        warned.warn(
+        defaults.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
@@ -347,7 +347,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any 
     if size_average is not None or reduce is not None:
         reduction = reduction_mode(size_average, reduce, reduction)
     elif reduction == "mean":
-        warned.warn(
+        defaults.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
             "'batchmean' divides only by the batch size, and aligns with the KL div math "
             "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "

@@ -8,7 +8,7 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.sym_functions import sym_max, sym_sqrt
-from tritorch.core import published, warned
+from tritorch.core import defaults, published
 from tritorch.core.dtype import bool_
 from tritorch.core.promotion import category, scalar_name
 from tritorch.core.published import autocast
@@ -65,7 +65,7 @@ def _is_fused(can: Any, why: str) -> bool:
     if fused and can and not (_ordered and math_too and _allowed[0] == _MATH):
         return True
     if not math_too:
-        warned.warn(f"Fused attention is not used because {why}.", stacklevel=4)
+        defaults.warn(f"Fused attention is not used because {why}.", stacklevel=4)
         raise RuntimeError("No available kernel.  Aborting execution.")
     return False
 

@@ -9,7 +9,7 @@ from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.strides import copy_strides
-from tritorch.core import published, warned
+from tritorch.core import defaults, published
 from tritorch.core.dtype import bool_, dtype
 from tritorch.core.generator import default_for
 from tritorch.core.promotion import category, scalar_name
@@ -144,7 +144,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 def _advise_dims(n: int, ndim: int) -> None:
     name = f"dropout{n}d"
     if ndim not in (n + 1, n + 2):
-        warned.warn(
+        defaults.warn(
             f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in "
             f"an error in a future release. To retain the behavior and silence this warning, "
             f"please use dropout instead. Note that {name} exists to provide channel-wise dropout "
@@ -153,7 +153,7 @@ def _advise_dims(n: int, ndim: int) -> None:
             stacklevel=3,
         )
     if n == 2 and ndim == 3:
-        warned.warn(
+        defaults.warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
             "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel "
             "dim. This behavior will change in a future release to interpret the input as one "

@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import Any
 
-from tritorch.core import warned
+from tritorch.core import defaults
 from tritorch.core.dtype import float32, int64
 from tritorch.core.promotion import not_implemented
 from tritorch.core.published import PUBLIC, autocast, computes
@@ -166,7 +166,7 @@ for _name in ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"):
 
 def _aligned(align_corners: bool | None) -> bool:
     if align_corners is None:
-        warned.warn(
+        defaults.warn(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
             "1.3.0. Please specify align_corners=True if the old behavior is desired. See the "
             "documentation of grid_sample for details.",
@@ -244,7 +244,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
             f"Got {theta.shape}."
         )
     if align and min(size[2:]) == 1:
-        warned.warn(
+        defaults.warn(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when "
             "align_corners=True. This is not an intended use case of affine_grid. See the "
             "documentation of affine_grid for details.",

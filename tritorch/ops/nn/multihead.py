@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tritorch.core import published, warned
+from tritorch.core import defaults, published
 from tritorch.core.dtype import bool_
 from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
@@ -32,7 +32,7 @@ def as_added(mask: Tensor | None, like: Tensor, name: str) -> Tensor | None:
 
 def _advise_one_type(padding: Tensor | None, mask: Tensor | None) -> None:
     if padding is not None and mask is not None and padding.dtype is not mask.dtype:
-        warned.warn(
+        defaults.warn(
             "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type "
             "for both instead.",
             stacklevel=4,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritorch.core import warned
+from tritorch.core import defaults
 from tritorch.core.published import FUNCTIONAL, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.nn.resample import resample
@@ -197,7 +197,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
 
 
 def _former(name: str) -> None:
-    warned.warn(
+    defaults.warn(
         f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=3,
     )

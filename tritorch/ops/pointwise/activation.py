@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tritorch.core import published, warned
+from tritorch.core import defaults, published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import float32, float64
 from tritorch.core.promotion import category, not_implemented, scalar_name
@@ -518,7 +518,7 @@ def softmin(
 
 
 def _get_softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
-    warned.warn(
+    defaults.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
         stacklevel=stacklevel,
@@ -556,7 +556,7 @@ def gumbel_softmax(
 ) -> Tensor:
     """A sample of the Gumbel-softmax distribution; hard: as one-hot, with soft gradients."""
     if eps != 1e-10:
-        warned.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        defaults.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     require_tensor(logits, "empty_like", "input", 1)  # what PyTorch calls first
     noise = -published.public.empty_like(logits).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.core import warned
+from tritorch.core import defaults
 from tritorch.core.dtype import dtype, float64
 from tritorch.core.info import finfo, iinfo
 from tritorch.core.promotion import category
@@ -60,7 +60,7 @@ def _check(low: int, last: int, kind: dtype) -> None:
         if not least <= value <= greatest:
             raise RuntimeError(f"{which} is out of bounds for {name}")
         if abs(value) > 1 << digits:
-            warned.warn(
+            defaults.warn(
                 f"{which} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision "
                 f"limitations {name} can support discrete uniform distribution only within this "
                 "range. This warning will become an error in version 1.7 release, please fix the "

@@ -11,7 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.autograd.graph import check_inplace, place
-from tritorch.core import published, scopes, warned
+from tritorch.core import defaults, published, scopes
 from tritorch.core.published import AUTOCAST, FUNCTIONAL, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import OVERLAP, require_castable, require_tensor
@@ -170,7 +170,7 @@ def resize_output(out: Tensor, shape: Sequence[int], strides: Callable[[], Any])
     if tuple(out._array.shape) == tuple(shape):
         return
     if out.numel():
-        warned.warn(
+        defaults.warn(
             f"An output with one or more elements was resized since it had shape "
             f"{list(out.shape)}, which does not match the required output shape {list(shape)}. "
             f"This behavior is deprecated, and in a future PyTorch release outputs will not be "
@@ -222,7 +222,7 @@ def accepts_expanded(name: str, fill: Callable[..., Any]) -> None:
                 raise
             if differentiated(self, *args, *kwargs.values()):
                 raise
-        warned.warn(
+        defaults.warn(
             f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before "
             f"performing this operation. This also applies to advanced indexing e.g. tensor[mask] "
             f"= scalar",

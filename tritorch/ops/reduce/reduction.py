@@ -11,7 +11,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
-from tritorch.core import defaults, published, warned
+from tritorch.core import defaults, published
 from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, float32, int64, uint8
@@ -638,7 +638,7 @@ def _spread_arguments(
     shape = input._array.shape
     n = math.prod(shape[d] for d in dims) if 0 not in shape else 0
     if n - correction <= 0:
-        warned.warn(
+        defaults.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
             "reduction factor (input numel divided by output numel).",
             stacklevel=4,

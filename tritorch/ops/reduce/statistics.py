@@ -11,7 +11,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
-from tritorch.core import published, warned
+from tritorch.core import defaults, published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dispatching import entered
 from tritorch.core.dtype import bool_, float32, float64, int64
@@ -88,7 +88,7 @@ def cov(
     sums = (rows if weights is None else rows * weights).sum(1)
     centred = rows - (sums / total).unsqueeze(1)
     if any_true(norm <= 0) if isinstance(norm, Tensor) else norm <= 0:
-        warned.warn(
+        defaults.warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
             "of observations.",
             stacklevel=2,

@@ -16,7 +16,7 @@ from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.nested import NestedArray
 from tritorch.arrays.sparse import SparseArray
 from tritorch.arrays.symbolic import expect
-from tritorch.core import defaults, layout as layouts, warned
+from tritorch.core import defaults, layout as layouts
 from tritorch.core.arguments import Number
 from tritorch.core.device import device as Device, pretending, resolved
 from tritorch.core.dispatching import asked, entered, noted, watching
@@ -656,7 +656,7 @@ def tensor(
     """A new tensor of nested sequences, numbers, an ndarray or a tensor."""
     require_options("tensor", dtype, None, requires_grad, pin_memory)
     if isinstance(data, Tensor):
-        warned.warn(
+        defaults.warn(
             "To copy construct from a tensor, it is recommended to use "
             "sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
             "rather than tritorch.tensor(sourceTensor).", stacklevel=2,

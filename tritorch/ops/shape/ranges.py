@@ -12,7 +12,7 @@ from tritorch.arrays import arrays
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import META, MetaArray
 from tritorch.arrays.symbolic import SymInt
-from tritorch.core import defaults, dtype as dtypes, published, warned
+from tritorch.core import defaults, dtype as dtypes, published
 from tritorch.core.arguments import Number, type_name
 from tritorch.core.dtype import dtype, float64, int64
 from tritorch.core.promotion import category, not_implemented
@@ -150,7 +150,7 @@ def inclusive_range(
         start, end = 0, start
     known = ("out", "dtype", "layout", "device", "requires_grad", "pin_memory")
     require_known("range", options, *known)
-    warned.warn(
+    defaults.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is "
         "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
         "values in [start, end).",
