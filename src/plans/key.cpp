@@ -18,6 +18,20 @@ bool is_plain_type(PyTypeObject* type) {
          (plain_types && PySequence_Contains(plain_types, object) == 1);
 }
 
+// Whether the keyword "device" says "cuda", or something else than a word and the CPU.
+bool names_gpu(PyObject* const* values, PyObject* names) {
+  static PyObject* const device = PyUnicode_InternFromString("device");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    if (PyTuple_GET_ITEM(names, i) != device) continue;
+    PyObject* value = values[i];
+    if (PyUnicode_CheckExact(value))
+      return PyUnicode_GET_LENGTH(value) >= 4 && PyUnicode_READ_CHAR(value, 0) == 'c' &&
+             PyUnicode_READ_CHAR(value, 1) == 'u';
+    return value != Py_None && value != registered.cpu_device;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool Key::add_modes() {
@@ -177,6 +191,7 @@ bool Key::take(PyObject* const* args, Py_ssize_t n, PyObject* names) {
     if (i >= n && !add_object(PyTuple_GET_ITEM(names, i - n))) return false;
     if (!add_value(args[i], 0)) return false;
   }
+  if (n_tensors_ == 0) on_host_ = !(names && names_gpu(args + n, names));
   return true;
 }
 

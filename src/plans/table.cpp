@@ -35,23 +35,9 @@ PyObject* described(const Trace& trace, PyObject* result) {
   return list.release();
 }
 
-// Whether the keyword "device" says "cuda", or something else than a word and the CPU.
-bool names_gpu(PyObject* const* values, PyObject* names) {
-  static PyObject* const device = PyUnicode_InternFromString("device");
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
-    if (PyTuple_GET_ITEM(names, i) != device) continue;
-    PyObject* value = values[i];
-    if (PyUnicode_CheckExact(value))
-      return PyUnicode_GET_LENGTH(value) >= 4 && PyUnicode_READ_CHAR(value, 0) == 'c' &&
-             PyUnicode_READ_CHAR(value, 1) == 'u';
-    return value != Py_None && value != registered.cpu_device;
-  }
-  return false;
-}
-
 }  // namespace
 
-bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names) {
+bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names, bool makes) {
   if (!enabled || trace || recorder || withheld) return false;
   bool plain = false;
   for (Py_ssize_t i = 0; i < n && !plain; ++i) {
@@ -63,7 +49,7 @@ bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names) {
       plain = true;
     }
   }
-  if (!plain && !(names && names_gpu(args + n, names))) return false;
+  if (!plain && !makes) return false;
   // A profile shows the calls of Python's, and what each of them launches.
   return !modes.saving_hooks && !modes.tracing_calls && !region && !is_watched() &&
          !profiling::enabled && !has_to_wait();

@@ -43,8 +43,9 @@ class Table {
   long long runs_ = 0;
 };
 
-// Whether a call may have a plan, as far as a glance tells: a plain tensor comes before any other, or, of a function that makes tensors of numbers, a GPU is named by keyword.
-bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names = nullptr);
+// Whether a call may have a plan, as far as a glance tells: a plain tensor comes before any other.
+// makes: the function makes tensors of numbers, and none has to come.
+bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names, bool makes = false);
 
 // A function of Python's that is called by plans: `Planned(function)`.
 bool add_plan_types(PyObject* module);

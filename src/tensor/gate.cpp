@@ -78,6 +78,8 @@ bool overridden(PyObject* const* args, Py_ssize_t n) {
   return false;
 }
 
+enum Planning : char { kNever, kPlanned, kMakes };  // kMakes: without a tensor among arguments, too
+
 // ---- Gate ---------------------------------------------------------------------------------------
 
 struct Gate {
@@ -91,7 +93,7 @@ struct Gate {
   PyObject* nested;  // (gate, *args, **kwargs): takes its place where an argument is nested
   PyObject* weak;
   plans::Table* plans;  // of its calls; null: there are none yet
-  char planned;         // whether its calls may have plans
+  char planned;         // whether its calls may have plans: a `Planning`
   Reply reply;   // the function's own, without Python, where it has one
   long wants;    // the positions where only tensors may stand, as bits; negative: not asked yet
   long numbers;  // the positions where a number is meant, as bits; known with `wants`
@@ -371,7 +373,7 @@ inline PyObject* answer_call(PyObject* self, PyObject* const* args, std::size_t 
   if (now.autocast && gate->policy && gate->policy != Py_None) {
     result = call_handler(autocast_handler, self, args, n, names);
   } else {
-    result = gate->planned && plans::may_plan(args, n, names)
+    result = gate->planned && plans::may_plan(args, n, names, gate->planned == kMakes)
                  ? call_planned(gate, args, flagged, names)
                  : PyObject_Vectorcall(gate->function, args, flagged, names);
     if (!result && names && PyErr_ExceptionMatches(PyExc_TypeError))
@@ -437,12 +439,21 @@ PyObject* gate_call(PyObject* self, PyObject* const* args, std::size_t flagged, 
                             : answer_call(self, args, flagged, names);
 }
 
+bool is_in(PyObject* module, const char* package) {
+  const Ref prefix(PyUnicode_FromString(package));
+  return prefix && PyUnicode_Tailmatch(module, prefix.get(), 0, PY_SSIZE_T_MAX, -1) == 1;
+}
+
 // Functions of operators alone have plans: what else a program may call reads more than arguments.
-bool is_planned(PyObject* function) {
+char planned_as(PyObject* function) {
+  char found = kNever;
   const Ref module(PyObject_GetAttrString(function, "__module__"));
-  const Ref prefix(PyUnicode_FromString("tritorch.ops."));
-  const bool found = module && prefix && PyUnicode_Check(module.get()) &&
-                     PyUnicode_Tailmatch(module.get(), prefix.get(), 0, PY_SSIZE_T_MAX, -1) == 1;
+  if (module && PyUnicode_Check(module.get()) && is_in(module.get(), "tritorch.ops.")) {
+    const bool makes = is_in(module.get(), "tritorch.ops.shape.factory") ||
+                       is_in(module.get(), "tritorch.ops.shape.ranges") ||
+                       is_in(module.get(), "tritorch.ops.random.");
+    found = makes ? kMakes : kPlanned;
+  }
   PyErr_Clear();
   return found;
 }
@@ -455,7 +466,7 @@ PyObject* gate_new(PyTypeObject* type, PyObject* args, PyObject*) {
   gate->call = gate_call;
   gate->wants = -1;
   gate->describes = PyObject_HasAttrString(function, "describes");
-  gate->planned = is_planned(function);
+  gate->planned = planned_as(function);
   gate->function = Py_NewRef(function);
   gate->name = Py_NewRef(name);
   gate->qualname = Py_NewRef(qualname);
@@ -550,7 +561,6 @@ PyMemberDef gate_members[] = {
     {"shown", T_OBJECT, offsetof(Gate, shown), 0, nullptr},
     {"policy", T_OBJECT, offsetof(Gate, policy), 0, nullptr},
     {"nested", T_OBJECT, offsetof(Gate, nested), 0, nullptr},
-    {"planned", T_BOOL, offsetof(Gate, planned), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 PyGetSetDef gate_properties[] = {{"__doc__", gate_doc, nullptr, nullptr, nullptr},
                                  {"plans", gate_plans, nullptr, "the call plans", nullptr},
@@ -559,7 +569,7 @@ PyGetSetDef gate_properties[] = {{"__doc__", gate_doc, nullptr, nullptr, nullptr
 PyObject* gate_compute(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   auto* gate = reinterpret_cast<Gate*>(self);
   const auto flagged = static_cast<std::size_t>(n);
-  return gate->planned && plans::may_plan(args, n, names)
+  return gate->planned && plans::may_plan(args, n, names, gate->planned == kMakes)
              ? call_planned(gate, args, flagged, names)
              : PyObject_Vectorcall(gate->function, args, flagged, names);
 }

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from table import CASES
@@ -97,3 +104,104 @@ def test_everyday_calls(name, device):
     with_plans, without = both(run)
     for mine, plain in zip(with_plans, without, strict=True):
         assert mine == plain
+
+
+@pytest.mark.parametrize(("device", "most"), [("stub", 4), ("cpu", 60)])
+def test_frames_of_everyday_calls(device, most, tmp_path):
+    """No call falls off its plan unseen; on the CPU functions of arrays are Python's own."""
+    bench = Path(__file__).parents[2] / "bench" / "everyday.py"
+    written = tmp_path / "frames.json"
+    command = [sys.executable, bench, "--device", device, "--frames", "--json", written]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("TRITORCH_")}
+    subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
+    frames = json.loads(written.read_text())
+    kinds = [rows for kind, rows in frames.items() if kind != "passes"]
+    singles = [row["tritorch"] for rows in kinds for row in rows.values()]
+    assert len(singles) > 120 and max(singles) <= most
+    assert statistics.median(singles) <= (0 if device == "stub" else 2)
+    if device == "stub":
+        assert max(row["tritorch"] for row in frames["passes"].values()) <= 30
+
+
+def test_settings_are_part_of_the_key():
+    """A plan is not used where a setting has changed that decides how it computes."""
+    x = torch.ones(3)
+    for _ in range(ROUNDS):
+        assert torch.full((2,), 1.5).dtype is torch.float32
+        assert (x + 1).requires_grad is False
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.full((2,), 1.5).dtype is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.full((2,), 1.5).dtype is torch.float32
+
+
+def test_a_call_that_warns_warns_again():
+    x = torch.randn(2, 3).log_softmax(1)
+    for _ in range(ROUNDS):
+        with pytest.warns(UserWarning, match="batchmean"):
+            torch.nn.functional.kl_div(x, x.exp(), reduction="mean")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_values_that_raise_raise_with_a_plan(device):
+    table = torch.randn(4, 3, device=device)
+    good, bad = torch.tensor([1, 2], device=device), torch.tensor([1, 9], device=device)
+    for _ in range(ROUNDS):
+        torch.nn.functional.embedding(good, table)
+    with pytest.raises(IndexError):
+        torch.nn.functional.embedding(bad, table)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_draws_go_on(device):
+    """Calls with plans draw what calls without them draw, and leave the generator as they do."""
+    x = torch.ones(64, device=device)
+
+    def draws():
+        torch.manual_seed(3)
+        drawn = [torch.nn.functional.dropout(x, 0.5) for _ in range(ROUNDS)]
+        drawn += [torch.rand(4, device=device) for _ in range(ROUNDS)]
+        return [each.tolist() for each in drawn]
+
+    parts = _C.plan_parts()
+    with_plans = [draws() for _ in range(2)]
+    _C.set_plans()
+    try:
+        assert with_plans == [draws(), draws()]
+    finally:
+        _C.set_plans(*parts)
+    assert len({tuple(each) for each in with_plans[0][:ROUNDS]}) == ROUNDS
+
+
+def test_a_view_or_leaf_is_asked_before_a_write():
+    """What may not be written is refused as ever, though there is a plan for the write."""
+    for _ in range(ROUNDS):
+        torch.zeros(3).add_(1.0)
+    leaf = torch.zeros(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        leaf.add_(1.0)
+    with torch.inference_mode():
+        frozen = torch.zeros(3)
+    with pytest.raises(RuntimeError, match="inference tensor"):
+        frozen.add_(1.0)
+    lent = torch.zeros(3, requires_grad=True)
+    y = lent.exp()
+    y.detach().add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_a_replaced_kernel_is_called():
+    """A kernel of a program's takes the place of plans, and plans take its place again."""
+    x = torch.tensor([1.0, 2.0])
+    for _ in range(ROUNDS):
+        x.exp()
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        library.impl("exp", lambda x: x * 0 + 7, "CPU")
+        for _ in range(ROUNDS):
+            assert x.exp().tolist() == [7.0, 7.0]
+    assert x.exp().tolist() != [7.0, 7.0]

@@ -67,9 +67,9 @@ def _expandable(shape: Sequence[int], wider: Sequence[int]) -> bool:
 
 def ones_like(tensor: Tensor) -> Tensor:
     if not events.enabled():
-        return _made_ones_like(tensor)
+        return _planned_ones_like(tensor)
     event = events.begin(profiling.OP, "aten::ones_like", -1, (tensor,))
-    made = _made_ones_like(tensor)
+    made = _planned_ones_like(tensor)
     events.end(event, made)
     return made
 
@@ -81,6 +81,9 @@ def _made_ones_like(tensor: Tensor) -> Tensor:
     if type(array) is np.ndarray:
         return _C.wrap(np.ones(array.shape, array.dtype))
     return _C.wrap(arrays.full(array.shape, 1, arrays.dtype_of(array), arrays.device_of(array)))
+
+
+_planned_ones_like = _C.Planned(_made_ones_like)
 
 
 def run_tensor_hooks(hooks: Any, g: Tensor) -> Tensor:
