@@ -78,7 +78,7 @@ PyObject* Table::call(PyObject* function, PyObject* const* args, std::size_t fla
   }
   PyObject* result = PyObject_Vectorcall(function, args, flagged, names);
   if (!result) return nullptr;
-  if (entries_.size() >= kMostEntries) decltype(entries_)().swap(entries_);
+  if (entries_.size() >= kMostEntries) make_room();
   auto entry = std::make_shared<Entry>();
   entry->words = key.words();
   entry->objects = key.objects();
@@ -131,6 +131,15 @@ struct Again {
     return false;
   }
 };
+
+// Forgets calls that have come too seldom for a plan, or, where there are too many plans, all.
+void Table::make_room() {
+  decltype(entries_) kept;
+  for (auto& [hash, entry] : entries_)
+    if (entry->ready) kept.emplace(hash, entry);
+  if (kept.size() > kMostEntries / 2) kept.clear();
+  entries_.swap(kept);
+}
 
 PyObject* Table::watch(const Key& key, const std::shared_ptr<Entry>& entry, PyObject* function,
                        PyObject* const* args, std::size_t flagged, PyObject* names) {

@@ -36,6 +36,7 @@ class Table {
   };
   PyObject* watch(const Key& key, const std::shared_ptr<Entry>& entry, PyObject* function,
                   PyObject* const* args, std::size_t flagged, PyObject* names);
+  void make_room();
   static void learn(Entry& entry, const Key& key, Trace& trace, const Again& again,
                     PyObject* result);
 

@@ -205,3 +205,16 @@ def test_a_replaced_kernel_is_called():
         for _ in range(ROUNDS):
             assert x.exp().tolist() == [7.0, 7.0]
     assert x.exp().tolist() != [7.0, 7.0]
+
+
+def test_plans_are_bounded_and_outlive_calls_that_come_once():
+    x = torch.ones(5)
+    for _ in range(ROUNDS):
+        x * 0.25
+    for i in range(1200):
+        x * (i / 7)
+    known = torch.Tensor.__mul__.plans
+    assert known["calls"] <= 512
+    before = known["runs"]
+    x * 0.25
+    assert torch.Tensor.__mul__.plans["runs"] == before + 1
