@@ -436,7 +436,6 @@ class OperatorBase:
     def node_type(self) -> Any: ...
     def _define(
         self,
-        node_type: type,
         saves: Any,
         shapes: Any,
         saves_out: Any,

@@ -9,7 +9,6 @@ import functools
 import importlib
 import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ import numpy as np
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
 from tritorch.core import locks, scopes
-from tritorch.gpu.by_host import through_host
 
 FOLDERS = {"cpu": "host", "gpu": "gpu"}
 
@@ -53,6 +51,8 @@ def _modules(which: str) -> dict[str, str]:
     """The module of each family of a backend: families are named alone, not by their room."""
     spec = importlib.util.find_spec(f"tritorch.{FOLDERS[which]}")
     assert spec is not None and spec.origin is not None
+    from pathlib import Path
+
     root = Path(spec.origin).parent
     paths = (path.relative_to(root).with_suffix("") for path in root.rglob("*.py"))
     return {
@@ -76,6 +76,8 @@ def _find(which: str, family: str, name: str) -> Callable[..., Any]:
             return _C.Quiet(function) if which == "cpu" else function
     if which == "cpu":
         raise NotImplementedError(f"tritorch.host.{family} has no {name}")
+    from tritorch.gpu.by_host import through_host
+
     return through_host(f"{family}.{name}", _find("cpu", family, name))
 
 

@@ -179,13 +179,12 @@ class Operator(_C.OperatorBase):
         if node == NOT_IMPLEMENTED:
             self.backward_name = node
         self.declared_node = node or ""
-        node_type = type(self.backward_name, (Node,), {"__slots__": (), "_settled": False})
         lent = sum(1 << i for i, each in enumerate(self.inputs) if each in self.lends)
         lent |= ("out" in self.lends) << 31
         kept = sum(1 << i for i, each in enumerate(self.inputs) if each in self.keeps)
         if self.variadic and self.inputs[-1] in self.keeps:
             kept |= ALL & -(1 << len(self.inputs) - 1)
-        self._define(node_type, *self._what_is_saved(), lent, kept, differentiable)
+        self._define(*self._what_is_saved(), lent, kept, differentiable)
         kind, word, deciding = layout.partition("format")
         self.layout = kind + word
         self.placing = PLACINGS.index(self.layout)
@@ -218,6 +217,10 @@ class Operator(_C.OperatorBase):
 
     def __repr__(self) -> str:
         return f"<operator {self.name}({', '.join(self.inputs + self.params)})>"
+
+    def _make_node_type(self) -> type[Node]:
+        """The class of the nodes that its calls record."""
+        return type(self.backward_name, (Node,), {"__slots__": (), "_settled": False})
 
     def _what_is_saved(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """For the gradient of each input, as masks: the inputs, their shapes and the outputs that

@@ -12,7 +12,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
-from tritorch.core import defaults, published
+from tritorch.core import defaults, late_bound, published
 from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, float32, int64, uint8
@@ -30,7 +30,6 @@ from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out, write_out
 from tritorch.ops.shape.joining import cat
 from tritorch.ops.shape.shape import expand, reshape, unsqueeze
-from tritorch.trees.nodes import register_structseq
 
 _UNSET: Any = object()
 
@@ -467,7 +466,7 @@ def _named_tuple(name: str, fields: Sequence[str]) -> Any:
         contents[field] = property(operator.itemgetter(place))
     kind = type(name, (tuple,), contents)
     RETURN_TYPES[name] = kind
-    register_structseq(kind)
+    late_bound.register_result_type(kind)
     return kind
 
 
