@@ -13,7 +13,7 @@ import pytest
 
 import tritorch as torch
 from tritorch import nn
-from tritorch.core.profiling import DeviceType
+from tritorch.profiling.kinds import DeviceType
 from tritorch.profiler import ProfilerActivity, _pattern_matcher as patterns, _utils, profile
 
 
