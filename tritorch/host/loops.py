@@ -145,12 +145,12 @@ def erfinv(x: Array) -> Array:
 
 
 @loop
-def sum_dims(x: Any, first: int, count: int, keepdim: bool) -> Array | None:
+def sum_dims(x: Any, first: int, count: int, keepdim: bool) -> Any:
     """Sums over dims that follow each other; None of what is no dense array of floats."""
     if type(x) is not np.ndarray or not x.flags.c_contiguous or x.dtype.char not in "fd":
         return None
     dims = tuple(range(first, first + count))
-    return np.asarray(np.add.reduce(x, dims, dtype=np.float64, keepdims=keepdim), x.dtype)
+    return np.asarray(np.sum(x, dims, dtype=np.float64, keepdims=keepdim), x.dtype)
 
 
 @loop

@@ -163,8 +163,7 @@ class _Lines:
 
     def _run(self, line: Line, places: dict[str, Any]) -> None:
         given = [places[x] if type(x) is str else self.kind.type(x) for x in line.operands]
-        plain = {"where": np.where, "copy": np.copy}.get(line.function)
-        found = (plain or getattr(np, line.function))(*given)
+        found = getattr(np, line.function)(*given)  # "where" and "copy" are NumPy's, too
         if line.target.startswith("a"):
             places[line.target][...] = found
         else:
