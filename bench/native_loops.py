@@ -3,9 +3,8 @@
     python bench/native_loops.py [--rounds 5]
 
 Two processes in turn, with and without TRITORCH_NUMPY_ONLY=1 (Note [NumPy defines] in
-tritorch/host/loops.py), medians of their times.  A loop that gains less than 1.5 goes, but for those
-that are there for their bits
-(docs/backends.md).
+tritorch/host/loops.py), medians of their times.  A loop that gains less than 1.5 goes, but for
+those that are there for their bits (docs/backends.md).
 """
 
 from __future__ import annotations
