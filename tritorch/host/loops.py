@@ -223,7 +223,7 @@ def _inside(index: Array, n: int) -> bool:
 
 @loop
 def all_inside(index: Array, n: int) -> bool:
-    """Whether all numbers are indices into n elements."""
+    """Says if all numbers are indices into n elements."""
     return _inside(index, n)
 
 

@@ -50,7 +50,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class ActiveProfilerType(enum.Enum):
-    """Which profiler runs."""
+    """The profiler that runs."""
 
     NONE = 0
     LEGACY = 1
@@ -64,7 +64,7 @@ class ActiveProfilerType(enum.Enum):
 
 
 class RecordScope(enum.Enum):
-    """What an event is of."""
+    """The kind of thing that an event is of."""
 
     FUNCTION = 0
     BACKWARD_FUNCTION = 1
