@@ -59,6 +59,9 @@ judge-accuracy: $(VENV)/.package  ## errors of functions and reductions beside P
 judge-interrupts: $(VENV)/.package  ## interrupts training loops at every place a Ctrl-C can arrive
 	$(BIN)/python tools/judge_interrupts.py --most 2500 --cold 200 --timed 200
 
+judge-numpy-only: $(VENV)/.package $(VENV)/.test-tools  ## operators, modules, optimizers and gradients by NumPy alone
+	TRITORCH_NUMPY_ONLY=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/ops tests/nn tests/optim tests/autograd
+
 judge-types: $(VENV)/.dev-tools  ## mypy, pyright and jedi on the examples and on planted mistakes
 	$(PIP) install pyright jedi
 	$(BIN)/python tools/judge_types.py

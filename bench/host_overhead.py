@@ -24,7 +24,7 @@ from typing import Any
 from tritorch.bench import machine
 
 RESULTS = Path(__file__).parent / "results"
-IMPORT_BUDGET = 0.2  # of torch's time
+IMPORT_BUDGET = 0.15  # of torch's time
 LAUNCH_AIM_US = 2.0  # from Python, three arrays
 
 _TIME_IMPORT = """

@@ -6,6 +6,8 @@
     gpu          needs a real GPU
     compile      compiles kernels for real targets, without a GPU
     slow         takes seconds, or repeats at length what a quick test does once: run with --slow
+    native       of the bits or the speed of loops of our own, with the reason: not under
+                 TRITORCH_NUMPY_ONLY=1 (`make judge-numpy-only`)
 
 `make test` leaves the slow tier out, `.ci/run` has it.  Everything below tests/cuda is `device`
 unless it says otherwise.
@@ -28,6 +30,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 REAL_GPU = os.environ.get("TRITORCH_TEST_DEVICE", "") == "cuda"
+NUMPY_ONLY = os.environ.get("TRITORCH_NUMPY_ONLY", "").lower() in ("1", "on", "true")
 
 # Results are compared to more digits than TF32 has.
 os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")
@@ -108,6 +111,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("device")
         if item.get_closest_marker("gpu") and not REAL_GPU:
             item.add_marker(pytest.mark.skip(reason="needs a real GPU: TRITORCH_TEST_DEVICE=cuda"))
+        if NUMPY_ONLY and (mark := item.get_closest_marker("native")):
+            item.add_marker(pytest.mark.skip(reason=f"of native loops: {mark.args[0]}"))
         if item.get_closest_marker("simulated") and REAL_GPU:
             item.add_marker(pytest.mark.skip(reason="for the simulated device only"))
 

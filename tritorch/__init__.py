@@ -1,5 +1,6 @@
 """tritorch: PyTorch's Python API on Triton kernels and NumPy."""
 
+import gc as _gc
 import sys as _sys
 
 from tritorch.compat import moved as _moved
@@ -13,13 +14,21 @@ def _doctor(arguments: list[str]) -> int:
     return doctor.main(arguments)
 
 
-_require(_doctor)
-_require_values()
+# What an import makes stays: collections would walk all of it in vain, again and again.
+_collects = _gc.isenabled()
+_gc.disable()
+try:
+    _require(_doctor)
+    _require_values()
+except BaseException:
+    if _collects:
+        _gc.enable()
+    raise
 _moved.install(__path__)
 
 from math import e, inf, nan, pi
 
-from tritorch import _C, autograd, cuda, func, linalg, nn, ops, random
+from tritorch import _C, autograd, linalg, ops, random
 from tritorch.autograd import (
     enable_grad,
     inference_mode,
@@ -108,7 +117,6 @@ from tritorch.core.storage import UntypedStorage
 from tritorch.core.streams import Event, Stream
 from tritorch.core.tensor import Tensor, is_tensor, typename
 from tritorch.core.typed_storage import TypedStorage, is_storage
-from tritorch.func import vmap
 from tritorch.host.threads import get_num_threads, set_num_threads
 from tritorch.ops.interpret.quantized import (
     per_channel_affine,
@@ -124,8 +132,8 @@ from tritorch.version import __version__
 globals().update(_dtype.STORED)
 chalf, bit = _dtype.chalf, _dtype.bit
 newaxis = None
-OutOfMemoryError = cuda.OutOfMemoryError
-AcceleratorError = cuda.CudaError
+OutOfMemoryError = _C.OutOfMemoryError
+AcceleratorError = _C.CudaError
 is_anomaly_enabled = autograd.anomaly.is_anomaly_enabled
 is_anomaly_check_nan_enabled = autograd.anomaly.is_anomaly_check_nan_enabled
 set_anomaly_enabled = autograd.anomaly.set_anomaly_enabled
@@ -141,8 +149,6 @@ _tensor_classes = {
     if not kind.dtype.is_complex
 }  # fmt: skip
 set_default_tensor_type = _legacy.set_default_tensor_type
-for _name, _type in (_legacy.CUDA_TYPES | _legacy.CUDA_STORAGES).items():
-    setattr(cuda, _name, _type)
 _gates.install()
 globals().update(_gates.publish(ops.PUBLIC, __name__))  # what PyTorch has as torch.<name>
 _installing.install()
@@ -151,8 +157,8 @@ globals()["ops"] = _torch_ops  # operators as objects; the package `tritorch.ops
 
 # Imported when they are first asked for.
 _LATE = """
-    __config__ __future__ accelerator amp backends compiler cpu
-    distributed distributions export mtia nested
+    __config__ __future__ accelerator amp backends compiler cpu cuda
+    distributed distributions export func mtia nested nn
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
     package profiler quasirandom return_types serialization signal sparse special storage
     testing
@@ -200,6 +206,7 @@ _ELSEWHERE = {
             """,
         "core.storage": "StorageBase",
         "arrays.symbolic": "SymBool SymFloat SymInt",
+        "func.vmap": "vmap",
         "futures": "Future fork wait",
         "jit._containers": """
             ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList ScriptListIterator
@@ -298,3 +305,8 @@ def _of_extension(name: str) -> object:
 _C.__getattr__ = _of_extension  # type: ignore[attr-defined]
 _C.__path__ = [f"{place}/compat/native/modules" for place in __path__]  # type: ignore[attr-defined]
 _names.adopt(_sys.modules[__name__])
+if _collects:
+    if not _gc.get_freeze_count():
+        _gc.freeze()
+        _gc.unfreeze()  # all that is there is old now, and nothing was walked
+    _gc.enable()

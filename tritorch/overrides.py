@@ -178,6 +178,7 @@ def _disable_user_warnings(
 def _modules() -> dict[str, Any]:
     import importlib
 
+    importlib.import_module("tritorch.nn.functional")  # publishes its functions
     return {
         name: Tensor if name == "tritorch.Tensor" else importlib.import_module(name)
         for name in list(gates.GATES)

@@ -1,4 +1,4 @@
-// Windows of planes: the largest of each, and where, or the sum over what it is divided by.
+// Windows of planes: the largest of each, and where.
 #include <cstdint>
 #include <limits>
 
@@ -141,26 +141,6 @@ void largest(const Windows& all, const char* data, char* made, std::int64_t* whe
     find_largest(all, x, out, where);
 }
 
-template <class T>
-void averages(const Windows& all, const char* data, const char* divisors, bool many, char* made) {
-  const T *x = reinterpret_cast<const T*>(data), *by = reinterpret_cast<const T*>(divisors);
-  T* out = reinterpret_cast<T*>(made);
-  const Py_ssize_t width = all.size.columns, results = all.count.rows * all.count.columns;
-  in_parts(all.planes, all.cost(), [&](Py_ssize_t from, Py_ssize_t to) {
-    for_windows(
-        all, from, to, [&](Py_ssize_t plane, Py_ssize_t at, const Taps& rows, const Taps& columns) {
-          T total = 0;
-          for (Py_ssize_t i = 0; i < rows.count; ++i) {
-            const T* row = x + (plane * all.size.rows + rows.first + i) * width + columns.first;
-            T sum = 0;
-            for (Py_ssize_t j = 0; j < columns.count; ++j) sum += row[j];
-            total += sum;
-          }
-          out[at] = total / by[many ? at - plane * results : 0];
-        });
-  });
-}
-
 bool is_sound(const Windows& all) {
   const auto positive = [](const Pair& pair) { return pair.rows > 0 && pair.columns > 0; };
   return all.planes >= 0 && positive(all.size) && positive(all.kernel) && positive(all.stride) &&
@@ -200,37 +180,9 @@ PyObject* pool_largest(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// pool_average(x, out, divisors, kind, windows...): one divisor, or one for each window of a plane
-PyObject* pool_average(PyObject*, PyObject* args) {
-  PyObject *given, *made, *divisors;
-  const char* kind;
-  Windows all;
-  if (!PyArg_ParseTuple(args, "OOOs" TRITORCH_WINDOWS, &given, &made, &divisors, &kind,
-                        TRITORCH_READ(all)))
-    return nullptr;
-  if (!is_sound(all) || all.dilation.rows != 1 || all.dilation.columns != 1)
-    return PyErr_Format(PyExc_ValueError, "no windows");
-  const NDArray* x = dense(given, all.elements(), "what is pooled");
-  const NDArray* out = x ? dense(made, all.results(), "the result") : nullptr;
-  const NDArray* by = out ? as_ndarray(divisors) : nullptr;
-  if (!out) return nullptr;
-  const bool many = by && by->nd;
-  if (!dense(divisors, many ? all.count.rows * all.count.columns : 1, "the divisor"))
-    return nullptr;
-  if (*kind == 'f')
-    averages<float>(all, x->data, by->data, many, out->data);
-  else if (*kind == 'd')
-    averages<double>(all, x->data, by->data, many, out->data);
-  else
-    return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind);
-  Py_RETURN_NONE;
-}
-
-PyMethodDef functions[] = {
-    {"pool_largest", pool_largest, METH_VARARGS,
-     "The largest of each window of planes, and where."},
-    {"pool_average", pool_average, METH_VARARGS, "The mean of each window of planes."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {{"pool_largest", pool_largest, METH_VARARGS,
+                            "The largest of each window of planes, and where."},
+                           {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 

@@ -24,16 +24,14 @@ bool read_masks(PyObject* given, unsigned* masks) {
   return !PyErr_Occurred();
 }
 
-// _define(node_type, saves, shapes, saves_out: tuples of masks, lends, keeps: masks,
-// differentiable)
+// _define(saves, shapes, saves_out: tuples of masks, lends, keeps: masks, differentiable)
 PyObject* operator_define(PyObject* self, PyObject* args) {
   auto* op = reinterpret_cast<Operator*>(self);
-  PyObject *type, *saves, *shapes, *saves_out;
+  PyObject *saves, *shapes, *saves_out;
   int differentiable;
-  if (!PyArg_ParseTuple(args, "OO!O!O!IIp", &type, &PyTuple_Type, &saves, &PyTuple_Type, &shapes,
+  if (!PyArg_ParseTuple(args, "O!O!O!IIp", &PyTuple_Type, &saves, &PyTuple_Type, &shapes,
                         &PyTuple_Type, &saves_out, &op->lends, &op->keeps, &differentiable))
     return nullptr;
-  Py_XSETREF(op->node_type, Py_NewRef(type));
   op->differentiable = static_cast<char>(differentiable);
   if (!read_masks(saves, op->saves) || !read_masks(shapes, op->shapes) ||
       !read_masks(saves_out, op->saves_out))

@@ -50,6 +50,13 @@ bool lend_saved(const Operator* op, Node* node) {
   return true;
 }
 
+// Python makes the class of a record's nodes when its first call is recorded: most never are.
+[[gnu::noinline]] bool make_node_type(Operator* op) {
+  Ref made(PyObject_CallMethod(reinterpret_cast<PyObject*>(op), "_make_node_type", nullptr));
+  if (made && !op->node_type) op->node_type = made.release();
+  return op->node_type != nullptr;
+}
+
 }  // namespace
 
 bool find_wanted(const Operator* op, PyObject* const* inputs, Py_ssize_t n, Wanted* wanted) {
@@ -71,6 +78,7 @@ bool find_wanted(const Operator* op, PyObject* const* inputs, Py_ssize_t n, Want
 
 Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
                const Wanted& wanted) {
+  if (!op->node_type && !make_node_type(op)) return nullptr;
   auto* type = reinterpret_cast<PyTypeObject*>(op->node_type);
   Ref made(type->tp_alloc(type, 0));
   auto* node = made.as<Node>();

@@ -53,6 +53,7 @@ def allowed(case: accuracy.Case, kind: str, group: str) -> float:
     return max(3.0, 4 * theirs)
 
 
+@pytest.mark.native("units in the last place")
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.device)])
 @pytest.mark.parametrize("case", accuracy.CASES, ids=str)
 def test_errors(case: accuracy.Case, device: str) -> None:
@@ -103,6 +104,7 @@ def within(case: accuracy.Case, kind: str, device: str, long: int, groups: set[s
         assert error <= max(1.0, 2 * recorded[group]), group
 
 
+@pytest.mark.native("units in the last place")
 @pytest.mark.parametrize(
     ("name", "kind", "groups"),
     [
@@ -139,6 +141,7 @@ def test_errors_of_kernels_are_near_pytorchs(name: str, kind: str, groups: set[s
     within(CASES[name], kind, "cuda", 5000, groups)
 
 
+@pytest.mark.native("units in the last place")
 @pytest.mark.parametrize("device", [CPU, CUDA])
 @pytest.mark.parametrize(
     ("name", "x", "exact", "units"),

@@ -349,6 +349,7 @@ def test_programs_reuse_memory() -> None:
     assert (len(program.floats), len(program.bools)) == (3, 1), program
 
 
+@pytest.mark.native("how a chain refuses arrays")
 def test_a_program_takes_rows_of_any_length() -> None:
     lengths = (1, 0, 5000, 2048, 3)
     rows = [[cases.array((n,), phase, "float32") for phase in (1.0, 2.0)] for n in lengths]

@@ -13,8 +13,8 @@ import pytest
 
 import tritorch as torch
 from tritorch import nn
-from tritorch.core.profiling import DeviceType
 from tritorch.profiler import ProfilerActivity, _pattern_matcher as patterns, _utils, profile
+from tritorch.profiling.kinds import DeviceType
 
 
 def _profile(run: Callable[[], Any], **options: Any) -> profile:

@@ -159,12 +159,12 @@ UPWARD = {
     ("nn.modules.norm", "distributed"): "one of the norms is of all processes",
     ("nn.parallel.distributed", "distributed"): "DistributedDataParallel is defined there",
     ("ops.record.overloads", "*"): "public functions by the module that a schema names",
+    ("overrides", "nn"): "its functions, published when it is first asked for",
     ("serialization.names", "*"): "objects by the names that a file has",
 }
 MOST_UPWARD, MOST_IN_CIRCLE, MOST_FILES, MOST_OWN = 15, 8, 34, 15
 # Files that are loaded with the package and know each other, so that one asks inside of a function.
 CIRCLES = {
-    ("autograd.functional", "autograd"): "grad is defined there",
     ("autograd.gradcheck", "autograd"): "grad is defined there",
     ("ops.interpret.sparse.record", "ops.interpret.sparse.convert"): "layouts convert to others",
     (
@@ -296,11 +296,18 @@ def listed(name, target):
 
 
 @functools.cache
-def loaded():
-    """The files that come with the package."""
-    code = "import sys, tritorch; print(*(m for m in sys.modules if m.startswith('tritorch.')))"
+def loaded(module="tritorch"):
+    """The files that come with the package, or with a module of it."""
+    code = f"import sys, {module}; print(*(m for m in sys.modules if m.startswith('tritorch.')))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return {name.removeprefix("tritorch.") for name in run.stdout.split()}
+
+
+def comes_in_one_order(circle):
+    """Says if all files of a circle come with the package, or with the folder that has them all."""
+    tops = {name.partition(".")[0] for name in circle}
+    within = loaded(f"tritorch.{min(tops)}") if len(tops) == 1 else loaded()
+    return within.issuperset(circle)
 
 
 def test_every_file_has_a_rank():
@@ -402,7 +409,7 @@ def test_any_module_may_be_the_first_that_is_imported():
                 init for init in inits & FILES.keys() if not f"{name}.".startswith(f"{init}.")
             }
     late = [sorted(circle) for circle in circles(below) if len(circle) > 1]
-    assert [circle for circle in late if not loaded().issuperset(circle)] == []
+    assert [circle for circle in late if not comes_in_one_order(circle)] == []
 
 
 def test_all_that_is_called_from_below_is_registered():
@@ -450,6 +457,50 @@ def test_no_function_is_read_by_a_name_that_is_written_down():
     assert READS == {}
     lines = 'a = PUBLIC["a"]\nb = lambda x: PUBLIC["b"](x)\ndef f(name): return PUBLIC[name]'
     assert reads(ast.parse(lines)) == [2]
+
+
+# ---- what comes with the package ----------------------------------------------------------------
+
+MOST_LOADED = 227  # files of the package: what is not used is not imported
+# What programs ask for by name, or reach by using it, and then wait for themselves.
+LATE = """
+    amp compilation cuda distributed distributions fft func fx gpu.arrays jit nn optim overrides
+    profiling schema.table serialization sparse special trees.nodes triton.kernel utils
+""".split()  # noqa: SIM905
+# Modules of Python's that NumPy does not load and that cost a millisecond or more.
+HEAVY = """
+    asyncio bz2 concurrent.futures dataclasses hashlib importlib.resources json logging lzma
+    multiprocessing pathlib random shutil socket subprocess tempfile triton unittest urllib.parse
+""".split()  # noqa: SIM905
+
+
+def test_importing_the_package_loads_no_more_than_it_needs():
+    files = loaded()
+    assert len(files) <= MOST_LOADED
+    assert [name for name in LATE if name in files] == []
+    code = (
+        "import sys, numpy; before = {*sys.modules}\n"
+        "import tritorch; print(*{*sys.modules} - before)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert sorted({*HEAVY} & {*run.stdout.split()}) == []
+
+
+def test_the_garbage_collector_is_as_it_was():
+    """Importing turns it off for a while; programs may have turned it off, or frozen objects."""
+    code = (
+        "import gc\n{before}\nstate = gc.isenabled(), gc.get_freeze_count() > 0\n"
+        "import tritorch\nassert state == (gc.isenabled(), gc.get_freeze_count() > 0), state"
+    )
+    for before in ("pass", "gc.disable()", "gc.freeze()"):
+        subprocess.run([sys.executable, "-c", code.format(before=before)], check=True)
+
+
+def test_arrays_of_a_gpu_have_their_methods_before_and_after_these_are_loaded():
+    from tritorch.compat.late_binding import ARRAY_METHODS
+    from tritorch.gpu.arrays import METHODS
+
+    assert sorted(ARRAY_METHODS) == sorted(METHODS)
 
 
 # ---- folders -------------------------------------------------------------------------------------

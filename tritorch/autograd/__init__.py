@@ -11,8 +11,6 @@ from tritorch import _C
 from tritorch.autograd import (
     anomaly,
     engine,
-    forward_ad as forward_ad,
-    functional as functional,
     grad_mode as grad_mode,
     graph as graph,
     nodes,
@@ -50,7 +48,9 @@ from tritorch.core.tensor import Tensor, flushing
 
 if TYPE_CHECKING:  # modules that come when they are asked for, or with others
     from tritorch.autograd import (
+        forward_ad as forward_ad,
         function as function,
+        functional as functional,
         profiler as profiler,
         profiler_util as profiler_util,
     )
@@ -429,9 +429,12 @@ Variable.__module__ = "tritorch.autograd.variable"
 variable.Variable = Variable  # type: ignore[attr-defined]
 
 
+_LATE = ("forward_ad", "functional", "profiler", "profiler_util")
+
+
 def _come_late(name: str) -> object:
     """Modules that are imported when they are first asked for."""
-    if name in ("profiler", "profiler_util"):
+    if name in _LATE:
         return importlib.import_module(f"tritorch.autograd.{name}")
     if name in ("_record_function_with_args_enter", "_record_function_with_args_exit"):
         return getattr(importlib.import_module("tritorch.autograd.profiler"), name)

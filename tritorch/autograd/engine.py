@@ -14,7 +14,6 @@ wholes. The sums are the same, in the same order.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
@@ -569,6 +568,8 @@ def _capture_leaf(captures: Captures, leaf: Tensor, g: Tensor) -> None:
 
 def format_stack(trace: list[str]) -> str:
     """A recorded stack as text."""
+    import traceback
+
     return "".join(trace) if trace else "".join(traceback.format_stack())
 
 

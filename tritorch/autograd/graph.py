@@ -11,7 +11,6 @@ src/tensor/recording.cpp).
 
 from __future__ import annotations
 
-import traceback
 import weakref
 from typing import Any
 
@@ -86,6 +85,8 @@ def _short(node: Any) -> str:
 
 
 def _annotate(node: Any) -> None:
+    import traceback
+
     node._hooks().trace = traceback.format_stack()[:-1]
 
 

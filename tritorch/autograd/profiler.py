@@ -17,8 +17,9 @@ from tritorch.autograd.profiler_util import (
     MemRecordsAcc,
 )
 from tritorch.core import profiling
-from tritorch.core.profiling import ActiveProfilerType, ProfilerActivity, events
+from tritorch.core.profiling import events
 from tritorch.core.scopes import Scope
+from tritorch.profiling.kinds import ActiveProfilerType, ProfilerActivity
 from tritorch.profiling.kineto import ProfilerResult
 from tritorch.profiling.recordings import Options, Recorder, Recording
 from tritorch.profiling.traces import write_trace

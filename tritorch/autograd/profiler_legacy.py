@@ -6,7 +6,7 @@ import warnings
 
 from tritorch import _C
 from tritorch.autograd import profiler
-from tritorch.core.profiling import ActiveProfilerType
+from tritorch.profiling.kinds import ActiveProfilerType
 
 __all__ = ["profile"]
 

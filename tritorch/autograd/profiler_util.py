@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tritorch.core.deprecation import deprecated
-from tritorch.core.profiling import DeviceType
+from tritorch.profiling.kinds import DeviceType
 from tritorch.profiling.tables import (
     _build_table,
     _format_memory as _format_memory,

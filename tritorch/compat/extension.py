@@ -5,11 +5,11 @@ Standard library only: this runs before anything else of the package.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 REINSTALL = "pip install --force-reinstall --no-deps tritorch"
 
 
@@ -34,7 +34,8 @@ def problem() -> tuple[str, str] | None:
                 "is not built",
                 "make demo` or `pip install -e .",
             )
-        others = [path.name for path in _PACKAGE.glob("_C.*.so")]
+        names = os.listdir(_PACKAGE)
+        others = [n for n in names if n.startswith("_C.") and n.endswith(".so")]
         found = f" (only {', '.join(others)})" if others else ""
         return (
             f"tritorch in {_PACKAGE} lacks its extension for "
@@ -75,7 +76,7 @@ def command(argv: list[str]) -> str | None:
 
 
 def _arguments(argv: list[str]) -> list[str] | None:
-    if len(argv) > 1 and Path(argv[1]).name == "tritorch" and Path(argv[1]).is_file():
+    if len(argv) > 1 and os.path.basename(argv[1]) == "tritorch" and os.path.isfile(argv[1]):
         return argv[2:]  # the installed script
     for i, argument in enumerate(argv):
         if argument == "-m":
@@ -88,9 +89,10 @@ def _arguments(argv: list[str]) -> list[str] | None:
     return None
 
 
-def _checkout() -> Path | None:
-    root = _PACKAGE.parent
-    return root if (root / "CMakeLists.txt").is_file() and (root / "src").is_dir() else None
+def _checkout() -> str | None:
+    root = os.path.dirname(_PACKAGE)
+    is_checkout = os.path.isfile(os.path.join(root, "CMakeLists.txt"))
+    return root if is_checkout and os.path.isdir(os.path.join(root, "src")) else None
 
 
 def _reinstall() -> str:

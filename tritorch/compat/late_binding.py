@@ -74,6 +74,24 @@ def _declare_internal() -> None:
     from tritorch.compat.legacy_operators import internal, matrices  # noqa: F401
 
 
+def _vmap(*args: Any, **kwargs: Any) -> Any:
+    from tritorch.func.vmap import vmap
+
+    return vmap(*args, **kwargs)
+
+
+def _device_interface() -> Any:
+    from tritorch import cuda
+
+    return cuda
+
+
+def _collect_garbage() -> None:
+    from tritorch.cuda.memory import collect_garbage
+
+    collect_garbage()
+
+
 late_bound.reduce_tensor, late_bound.reduce_parameter = _reduce_tensor, _reduce_parameter
 late_bound.compile, late_bound.do_bench, late_bound.worker_info = _compile, _do_bench, _worker_info
 late_bound.as_sparse_gradcheck, late_bound.make_tensor = _as_sparse_gradcheck, _make_tensor
@@ -102,5 +120,27 @@ def _random_state(state: bytes | None = None) -> Any:
     return native.get_state() if state is None else native.set_state(state)
 
 
+class _ArrayMethod:
+    """A method or property of `_C.Array` that is written in Python: its first use loads
+    `gpu/arrays.py`, which puts its own in the place of all of them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, array: Any, kind: type) -> Any:
+        from tritorch.gpu import arrays  # noqa: F401
+
+        return getattr(kind if array is None else array, self.name)
+
+
+ARRAY_METHODS = """
+    __array__ __dlpack__ __dlpack_device__ __cuda_array_interface__ __repr__ __setitem__
+    T astype clone contiguous copy_ device fill_ from_numpy is_cuda numpy record_stream reshape
+    to_device view zero_
+""".split()  # noqa: SIM905
+for _name in ARRAY_METHODS:
+    setattr(_C.Array, _name, _ArrayMethod(_name))
+late_bound.vmap, late_bound.device_interface = _vmap, _device_interface
+_C.set_garbage_collector(_collect_garbage)
 # Call plans: docs/plans.md.
 _C.set_plans((device, layout, memory_format, Spec), _settings, _without_values, _random_state)

@@ -11,21 +11,24 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import os
 import sys
 import types
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 
 _PACKAGE = "tritorch."
 _PRIVATE = "tritorch.compat.torch_private."
+_FOLDER = os.path.dirname(__file__)
 
 
 @functools.cache
 def _moved() -> dict[str, str]:
     """The present path of each module or package that moved, below tritorch."""
     found = {}
-    for line in Path(__file__).with_name("moved.txt").read_text(encoding="ascii").splitlines():
+    with open(os.path.join(_FOLDER, "moved.txt"), encoding="ascii") as file:
+        lines = file.read().splitlines()
+    for line in lines:
         folders, _, names = line.partition(": ")
         old, new = (folder.strip(".") for folder in folders.split())
         for name in names.split():
@@ -51,10 +54,10 @@ def home_of(name: str) -> str | None:
 
 def is_private(name: str) -> bool:
     """Says if `tritorch.<name>` is a private module of PyTorch's."""
-    folder = Path(__file__).parent / "torch_private"
     if not name.startswith("_") or name == "__init__":
         return False
-    return (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
+    path = os.path.join(_FOLDER, "torch_private", name)
+    return os.path.exists(f"{path}.py") or os.path.exists(os.path.join(path, "__init__.py"))
 
 
 class _Loader:
@@ -91,5 +94,5 @@ def install(package: list[str]) -> None:
     """From now on both paths of a module can be imported.
 
     package: the folders in which modules of `tritorch` are looked for."""
-    package.append(str(Path(__file__).parent / "torch_private"))
+    package.append(os.path.join(_FOLDER, "torch_private"))
     sys.meta_path.insert(0, Finder)

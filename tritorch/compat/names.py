@@ -9,10 +9,10 @@ import ast
 import contextlib
 import functools
 import importlib
+import os
 import sys
 import types
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from tritorch.core.naming import torch_name
@@ -31,8 +31,8 @@ class Entry(NamedTuple):
 @functools.cache
 def _lines() -> dict[str, str]:
     """What the file says of each module, by its path below torch."""
-    text = (Path(__file__).parent / "names.txt").read_text(encoding="ascii")
-    lines = (line.partition(":") for line in text.splitlines()[1:])
+    with open(os.path.join(os.path.dirname(__file__), "names.txt"), encoding="ascii") as file:
+        lines = [line.partition(":") for line in file.read().splitlines()[1:]]
     return {path: names for path, _, names in lines}
 
 

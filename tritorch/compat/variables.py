@@ -54,6 +54,9 @@ SETTINGS = {
         "the widest vectors that the CPU's loops use", "avx512, avx2 or baseline",
         _one_of("avx512", "avx2", "baseline"),
     ),
+    "TRITORCH_NUMPY_ONLY": Setting(
+        "whether the CPU computes by NumPy alone, without loops of our own", "0 or 1", _is_yes_or_no
+    ),
     "TRITORCH_LIBCUDA": Setting("the driver library to load in place of libcuda.so.1"),
     "TRITORCH_CACHE_DIR": Setting("where compiled kernels are kept", "a folder", _is_folder),
     "TRITORCH_KERNEL_PACK": Setting("files of kernels that `precompile --pack` wrote"),

@@ -19,10 +19,11 @@ from tritorch.core.naming import qualified
 from tritorch.core.published import ATEN
 from tritorch.core.tensor import Tensor
 
-_SAID = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) (must be Tensor.*)")
-_SAYS = re.compile(r"\w+\(\)")  # `inner(): argument ...`, `inner() missing 1 required ...`
-_OF_DIMS = re.compile(r"argument '\w+' must be int, not (\w+)")  # what core/dims.py says
-_NO_ATTRIBUTE = re.compile(r"'([\w.]+)' object has no attribute ")
+# Compiled by the first error: none of them is met by programs without mistakes.
+_SAID = r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) (must be Tensor.*)"
+_SAYS = r"\w+\(\)"  # `inner(): argument ...`, `inner() missing 1 required ...`
+_OF_DIMS = r"argument '\w+' must be int, not (\w+)"  # what core/dims.py says
+_NO_ATTRIBUTE = r"'([\w.]+)' object has no attribute "
 _TENSORS = ("Tensor", Tensor)
 Number: TypeAlias = Any  # a Scalar of ATen's; a tensor of no dims stands for the number it holds
 _NUMBERS = ("float", "float | None", "Number", "Number | None", float)
@@ -135,7 +136,7 @@ def mistaken(
     if error is None and True in before and len(args) > before.index(True):
         return None  # PyTorch's older form of the call, whose arguments stand elsewhere
     names = _names(gate, parameters, len(args) + len(kwargs))
-    if error is not None and _SAYS.match(str(error)):
+    if error is not None and re.match(_SAYS, str(error)):
         return _as_of_gate(gate, str(error))
     inner = getattr(inspect.unwrap(gate.__wrapped__), "aten", "")
     if is_method and args and not isinstance(args[0], Tensor) and not inner:
@@ -160,7 +161,7 @@ def mistaken(
             continue
         if said:
             return TypeError(said if said.startswith("expected") else f"{name}(): {said}")
-    said_of_dim = _OF_DIMS.match(str(error)) if isinstance(error, TypeError) else None
+    said_of_dim = re.match(_OF_DIMS, str(error)) if isinstance(error, TypeError) else None
     if said_of_dim is not None and refusal is not None:
         text = refusal(name, name, is_method, args, kwargs)
         if text is not None and said_of_dim[1] in text:
@@ -201,7 +202,7 @@ def _names(gate: Any, parameters: tuple[inspect.Parameter, ...], count: int) -> 
 
 def _as_of_gate(gate: Any, text: str) -> TypeError | None:
     """What the gate's own function said of an argument, by the gate's name and positions."""
-    said = _SAID.fullmatch(text)
+    said = re.fullmatch(_SAID, text)
     if said is None or said[1].strip("_") not in (
         gate.__name__.strip("_"),
         gate.__wrapped__.__name__.strip("_"),
@@ -251,7 +252,7 @@ def _element(i: int, values: Any, error: Exception | None) -> str:
 
 def _lacks(value: Any, error: Exception) -> bool:
     """Whether the error says that a value, or an item of it, has no attribute of a tensor."""
-    said = _NO_ATTRIBUTE.match(str(error)) if isinstance(error, AttributeError) else None
+    said = re.match(_NO_ATTRIBUTE, str(error)) if isinstance(error, AttributeError) else None
     if said is None or isinstance(value, Tensor):
         return False
     items = value if isinstance(value, (list, tuple)) else ()

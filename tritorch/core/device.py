@@ -31,6 +31,20 @@ renamed = _Renamed()
 STAND_INS: dict[str, str] = {}  # types of devices that are names of others: `lazy`
 
 
+def _taken_apart(text: str, index: int | None) -> tuple[str, int | None]:
+    """The type and the index of "cuda:1"; index: what was passed beside it."""
+    match = re.fullmatch(r"([a-z_]+)(?::(0|[1-9]\d*))?", text)
+    if match is None:
+        raise RuntimeError(f"Invalid device string: '{text}'")
+    if match[2] is None:
+        return match[1], index
+    if index is not None:
+        raise RuntimeError(
+            f"type (string) must not include an index because index was passed explicitly: {text}"
+        )
+    return match[1], int(match[2])
+
+
 class device(ScopeItself):
     """`device("cuda:1")`, `device("cuda", 1)`, `device("cpu")`, `device(1)` (a CUDA index)."""
 
@@ -53,17 +67,8 @@ class device(ScopeItself):
             index = type
             type = "cuda"
         elif isinstance(type, str):
-            match = re.fullmatch(r"([a-z_]+)(?::(0|[1-9]\d*))?", type)
-            if match is None:
-                raise RuntimeError(f"Invalid device string: '{type}'")
-            if match[2] is not None:
-                if index is not None:
-                    raise RuntimeError(
-                        f"type (string) must not include an index because index was passed "
-                        f"explicitly: {type}"
-                    )
-                index = int(match[2])
-            type = match[1]
+            if type not in _TYPES:
+                type, index = _taken_apart(type, index)
         else:
             raise TypeError(
                 f"device() received an invalid combination of arguments - got "

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, GetSetDescriptorType
 from typing import Any
 
@@ -25,6 +25,8 @@ from tritorch.core.thread_state import carried
 Gate = _C.Gate
 GATES: dict[str, dict[str, Any]] = {}  # by module (or "tritorch.Tensor"), then by name
 POLICIES: dict[str, Any] = {}  # autocast's, by name: filled when amp is first used
+# Told of gates that are published: a module's name, and its gates by name.
+LISTENERS: list[Callable[[str, Mapping[str, Any]], None]] = []
 
 
 def publish(functions: Mapping[str, Any], module: str) -> dict[str, Any]:
@@ -37,6 +39,8 @@ def publish(functions: Mapping[str, Any], module: str) -> dict[str, Any]:
     GATES.setdefault(module, {}).update(gates)
     for name, gate in gates.items():
         gate.policy = POLICIES.get(name)
+    for listener in LISTENERS:
+        listener(module, gates)
     return made
 
 

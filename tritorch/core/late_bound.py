@@ -35,6 +35,9 @@ answered_number: Callable[[Tensor], Any]
 answered_question: Callable[[str, Tensor, Any], Any]
 # func/vmap.py: for gradients of batches
 vmap: Callable[..., Callable[..., Any]]
+# trees/nodes.py: has the type of a named result taken apart; types wait until that is loaded
+waiting_result_types = list[type]()
+register_result_type: Callable[[type], None] = waiting_result_types.append
 # compiler.py: for `Module.compile`
 compile: Callable[..., Any]
 # cuda/__init__.py and utils/benchmark: for Triton's driver, torch.cuda and a timer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -17,15 +16,24 @@ from tritorch.core.layout import strided
 from tritorch.core.tensor import Tensor
 
 
-@dataclasses.dataclass
 class PrinterOptions:
     """How tensors are printed."""
 
-    precision: int = 4
-    threshold: float = 1000
-    edgeitems: int = 3
-    linewidth: int = 80
-    sci_mode: bool | None = None
+    def __init__(
+        self, precision: int = 4, threshold: float = 1000, edgeitems: int = 3, linewidth: int = 80,
+        sci_mode: bool | None = None,
+    ) -> None:  # fmt: skip
+        self.precision, self.threshold, self.edgeitems = precision, threshold, edgeitems
+        self.linewidth, self.sci_mode = linewidth, sci_mode
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({fields})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is PrinterOptions and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 PrinterOptions.__name__ = PrinterOptions.__qualname__ = "__PrinterOptions"

@@ -25,7 +25,6 @@ from tritorch.core import asking, defaults, dispatching, late_bound, layout as l
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import BUILTIN, FROM_ML_DTYPES, from_numpy_dtype
-from tritorch.core.memory_kinds import DLDeviceType
 from tritorch.core.promotion import scalar_name
 from tritorch.core.size import Size
 
@@ -410,6 +409,8 @@ class Tensor(_C.TensorBase):
 
     def __dlpack_device__(self) -> tuple[Any, int]:
         kind, index = self._array.__dlpack_device__()
+        from tritorch.core.memory_kinds import DLDeviceType
+
         return DLDeviceType(kind), index
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:

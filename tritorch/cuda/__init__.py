@@ -14,7 +14,8 @@ from tritorch._C import (
     CudaUnavailableError,
     OutOfMemoryError as OutOfMemoryError,
 )
-from tritorch.core import late_bound
+from tritorch.compat import names as _names
+from tritorch.core import legacy as _legacy
 from tritorch.core.device import cuda_index
 from tritorch.core.scopes import ABOUT_TO_CHANGE, Scope
 from tritorch.cuda import memory as memory, simulator
@@ -289,4 +290,5 @@ def _come_late(name: str) -> Any:
 if not TYPE_CHECKING:  # to checkers every name would be one
     __getattr__ = _come_late
 
-late_bound.device_interface = lambda: sys.modules[__name__]
+globals().update(_legacy.CUDA_TYPES | _legacy.CUDA_STORAGES)
+_names.adopt(sys.modules[__name__])

@@ -315,12 +315,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     return "|" + "|\n|".join(f"{line:<{width}}" for line in lines) + "|\n"
 
 
-# The last rung but one of the out-of-memory ladder.
-
-
-def _collect() -> None:
+def collect_garbage() -> None:
+    """The last rung but one of the out-of-memory ladder."""
     collect_loans()
     gc.collect()
-
-
-_C.set_garbage_collector(_collect)

@@ -1,5 +1,8 @@
 """Composable transforms of functions, as in torch.func."""
 
+import sys as _sys
+
+from tritorch.compat import names as _names
 from tritorch.func.rearrange import rearrange as rearrange
 from tritorch.func.transforms import (
     functional_call as functional_call,
@@ -16,3 +19,5 @@ from tritorch.func.transforms import (
     vjp as vjp,
 )
 from tritorch.func.vmap import debug_unwrap as debug_unwrap, vmap as vmap
+
+_names.adopt(_sys.modules[__name__])

@@ -9,7 +9,6 @@ from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
-from tritorch.core import late_bound
 from tritorch.core.generator import Generator, cuda_generator, default_generator
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
@@ -265,6 +264,3 @@ def _random_states() -> list[tuple[Generator, Tensor]]:
     """The default generators and their states, from which each chunk draws the same."""
     generators = [default_generator, *(cuda_generator(i) for i in range(_C.device_count()))]
     return [(generator, generator.get_state()) for generator in generators]
-
-
-late_bound.vmap = vmap

@@ -447,7 +447,7 @@ def _setitem(self: _C.Array, key: Any, value: Any) -> None:
     copy_(self[key], value)
 
 
-_METHODS: dict[str, Any] = {
+METHODS: dict[str, Any] = {
     "__array__": _array,
     "__dlpack__": _dlpack,
     "__dlpack_device__": lambda self: (2, self.device_index),
@@ -470,5 +470,5 @@ _METHODS: dict[str, Any] = {
     "view": view,
     "zero_": zero_,
 }
-for _name, _method in _METHODS.items():
+for _name, _method in METHODS.items():
     setattr(_C.Array, _name, _method)

@@ -1,7 +1,9 @@
 """Neural networks, as in torch.nn."""
 
+import sys as _sys
 from typing import TYPE_CHECKING, Any as _Any
 
+from tritorch.compat import names as _names
 from tritorch.nn import (
     functional as functional,
     init as init,
@@ -35,3 +37,6 @@ def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:
             raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
         out[name] = kwargs[name]
     return out
+
+
+_names.adopt(_sys.modules[__name__])

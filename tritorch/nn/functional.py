@@ -7,6 +7,7 @@ from tritorch.core.published import FUNCTIONAL
 from tritorch.core.tensor import Tensor  # noqa: F401
 from tritorch.nn import _internals
 from tritorch.nn.names import *  # noqa: F403
+from tritorch.ops.loss import linear_cross_entropy as _chunked  # noqa: F401  (publishes)
 from tritorch.overrides import (  # noqa: F401
     handle_torch_function,
     has_torch_function,

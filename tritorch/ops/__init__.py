@@ -20,7 +20,7 @@ from tritorch.ops.linalg import (
     vectors,
 )
 from tritorch.ops.lists import foreach
-from tritorch.ops.loss import ctc, linear_cross_entropy, loss
+from tritorch.ops.loss import ctc, loss
 from tritorch.ops.nn import (
     attention,
     batch_statistics,

@@ -8,12 +8,6 @@ from tritorch.autograd.profiler import (
     kineto_available,
     record_function,
 )
-from tritorch.core.profiling import (
-    DeviceType,
-    ExperimentalConfig as _ExperimentalConfig,
-    ProfilerActivity,
-    RecordScope as RecordScope,
-)
 from tritorch.optim.optimizer import (
     Optimizer as Optimizer,
     register_optimizer_step_post_hook as register_optimizer_step_post_hook,
@@ -27,6 +21,12 @@ from tritorch.profiler.profiler import (
     schedule,
     supported_activities,
     tensorboard_trace_handler,
+)
+from tritorch.profiling.kinds import (
+    DeviceType,
+    ExperimentalConfig as _ExperimentalConfig,
+    ProfilerActivity,
+    RecordScope as RecordScope,
 )
 
 if TYPE_CHECKING:  # modules that come when they are asked for, or with others

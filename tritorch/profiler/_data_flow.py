@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tritorch.core.device import device as Device
-from tritorch.core.profiling import RecordScope
 from tritorch.profiler._utils import traverse_dfs
 from tritorch.profiling.event_trees import EventType, ProfilerEvent, TensorMetadata
+from tritorch.profiling.kinds import RecordScope
 from tritorch.schema import table
 from tritorch.schema.signature import FunctionSchema
 from tritorch.schema.tensor_type import TensorType

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritorch.autograd import profiler
-from tritorch.core.profiling import DeviceType
 from tritorch.ops.shape.factory import tensor
+from tritorch.profiling.kinds import DeviceType
 
 
 def _traverse(

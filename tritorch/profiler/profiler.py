@@ -18,9 +18,9 @@ from tritorch import cuda
 from tritorch.autograd import profiler as prof
 from tritorch.autograd.profiler_util import EventList
 from tritorch.core.deprecation import deprecated
-from tritorch.core.profiling import ProfilerActivity
 from tritorch.profiler._memory_profiler import MemoryProfile, MemoryProfileTimeline
 from tritorch.profiler.execution_trace import ExecutionTraceObserver
+from tritorch.profiling.kinds import ProfilerActivity
 from tritorch.profiling.recordings import Recorder
 from tritorch.profiling.traces import write_trace
 

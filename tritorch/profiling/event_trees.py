@@ -15,7 +15,8 @@ from typing import Any
 from tritorch.core import layout as layouts, precision, profiling
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import all_dtypes
-from tritorch.core.profiling import RecordScope, events
+from tritorch.core.profiling import events
+from tritorch.profiling.kinds import RecordScope
 from tritorch.profiling.recordings import Recording, Shape, Thread, function_of, short_path
 from tritorch.profiling.tensor_ids import number_tensors
 

@@ -7,8 +7,8 @@ import itertools
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tritorch.core.profiling import DeviceType
 from tritorch.profiling.event_trees import ProfilerEvent, event_tree
+from tritorch.profiling.kinds import DeviceType
 
 if TYPE_CHECKING:
     from tritorch.autograd.profiler_util import FunctionEvent

@@ -20,7 +20,8 @@ import numpy as np
 
 from tritorch.autograd.profiler_util import EventList, FunctionEvent, _filter_name
 from tritorch.core import profiling
-from tritorch.core.profiling import DeviceType, events
+from tritorch.core.profiling import events
+from tritorch.profiling.kinds import ActiveProfilerType, DeviceType
 from tritorch.profiling.parts import with_parts
 
 EVENT = np.dtype(
@@ -454,7 +455,7 @@ def _concrete(value: Any) -> Any:
     return [_concrete(each) for each in value] if isinstance(value, list) else value
 
 
-_KINETO = profiling.ActiveProfilerType.KINETO
+_KINETO = ActiveProfilerType.KINETO
 
 
 class Recorder:
@@ -464,7 +465,7 @@ class Recorder:
     active: Recorder | None = None
 
     def __init__(
-        self, options: Options, kind: profiling.ActiveProfilerType = _KINETO, lends: bool = False
+        self, options: Options, kind: ActiveProfilerType = _KINETO, lends: bool = False
     ) -> None:
         self.options, self.kind, self.lends = options, kind, lends
         self._lender: Recorder | None = None

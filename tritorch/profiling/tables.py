@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from tritorch.core.profiling import DeviceType
+from tritorch.profiling.kinds import DeviceType
 
 # ---- numbers as text -----------------------------------------------------------------------------
 

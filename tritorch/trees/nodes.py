@@ -10,7 +10,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, cast
 
-from tritorch.core import locks
+from tritorch.core import late_bound, locks
 from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
 from tritorch.trees.keys import GetAttrKey, KeyEntry, MappingKey, SequenceKey
@@ -355,3 +355,7 @@ STANDARD_DICT_TYPES: frozenset[Any] = frozenset({dict, OrderedDict, defaultdict}
 BUILTIN_TYPES: frozenset[Any] = frozenset(SUPPORTED_NODES)
 
 _register(Size, "torch.Size", _tuple_flatten, _size_unflatten, _tuple_flatten_with_keys)
+
+for _type in late_bound.waiting_result_types:
+    register_structseq(_type)
+late_bound.register_result_type = register_structseq

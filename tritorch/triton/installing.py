@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import atexit
-import importlib.abc
-import importlib.machinery
 import os
 import sys
 from collections.abc import Sequence
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
 from tritorch.core import locks
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 # Note [First launches]: threads that import parts of one package at the same time are given modules
 # that are half imported, rather than a deadlock; and Triton sets itself up at its first launch.  So
@@ -22,7 +24,7 @@ atexit.register(lock.acquire)
 _TARGET = "triton.runtime.driver"
 
 
-class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _AfterImport:
     """Makes tritorch's driver Triton's active one as soon as Triton's driver module is loaded.
 
     It has to come before Triton probes: that would look for torch, compile C, or call cuInit in a
@@ -30,25 +32,25 @@ class _AfterImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """
 
     def __init__(self) -> None:
-        self._inner: importlib.abc.Loader | None = None
+        self._inner: Any = None
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    ) -> ModuleSpec | None:
         if name != _TARGET:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        from importlib.machinery import PathFinder
+
+        spec = PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
             return None
-        self._inner, spec.loader = spec.loader, self
+        self._inner, spec.loader = spec.loader, self  # type: ignore[assignment]
         return spec
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        assert self._inner is not None
+    def create_module(self, spec: ModuleSpec) -> Any:
         return self._inner.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        assert self._inner is not None
         self._inner.exec_module(module)
         sys.meta_path.remove(self)
         _activate(module)

@@ -17,6 +17,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.arrays import is_bfloat16
+from tritorch.host import loops
 from tritorch.host.chains.chains import Steps, native
 from tritorch.host.chains.steps import Kind, Untraceable, traced
 from tritorch.host.pointwise.narrow import WIDE
@@ -40,7 +41,7 @@ class Chained(_C.ChainTable):
         self.function, self.widens, self.result = function, widens, result
         self._met: set[Any] = set()  # numbers that were given once: they may never be again
 
-    def missing(self, values: tuple[Any, ...], walked: tuple[bool, ...]) -> Any:
+    def _missing(self, values: tuple[Any, ...], walked: tuple[bool, ...]) -> Any:
         """The chain for operands, and its result's dtype; None if there is none, NotImplemented as
         long as nobody knows that their numbers come again."""
         operands = [x.dtype if type(x) is ndarray else x for x in values]
@@ -57,6 +58,9 @@ class Chained(_C.ChainTable):
             return None
         last = [x for x in operands if isinstance(x, np.dtype)][-1]
         return None if self.result and kind != self.result(last) else (chain, kind)
+
+    # The twin: the function itself is called, as where there is no chain.
+    missing = loops.pair("ChainTable", _missing, lambda self, values, walked: None)
 
     def _chain(self, operands: Sequence[Any], walked: Sequence[bool]) -> Any:
         steps = Steps()

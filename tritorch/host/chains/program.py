@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tritorch import _C
+from tritorch.host import loops
 from tritorch.host.chains.steps import loop_of
 
 Array = np.ndarray[Any, Any]
@@ -104,12 +105,12 @@ class Program:
         """Gives all rows of arrays their new values; dense ones of one dtype, of any shapes."""
         chain = self._chains.get(kind)
         if chain is None:
-            chain = self._chains[kind] = self._chain(kind)
+            chain = self._chains[kind] = _chain(self, kind)
         shared = self.numbers.arrays(numbers, kind)
         total = sum([row[0].size for row in rows])  # type: ignore[union-attr, misc]
         chain.over(0, total, rows, shared)
 
-    def _chain(self, kind: np.dtype[Any]) -> Any:
+    def chain(self, kind: np.dtype[Any]) -> Any:
         """The steps for arrays of a dtype."""
         places: dict[Any, int] = {}
         rows: list[tuple[Any, ...]] = []
@@ -143,6 +144,33 @@ class Program:
                 ufunc = getattr(np, function)
                 steps.append(("loop", loop_of(ufunc, (kind,) * ufunc.nin).native, at))
         return _C.Chain(tuple(rows), tuple(steps))
+
+
+class _Lines:
+    """A program of arrays of a dtype, line by line: the twin of its chain."""
+
+    def __init__(self, program: Program, kind: np.dtype[Any]) -> None:
+        self.program, self.kind = program, kind
+
+    def over(self, low: int, high: int, rows: list[Row], shared: list[Array]) -> None:
+        """Gives all rows of arrays their new values."""
+        numbers = dict(zip(self.program.numbers.names, shared))
+        for row in rows:
+            places = {**numbers, **{f"a{k}": array for k, array in enumerate(row)}}
+            with np.errstate(all="ignore"):
+                for line in self.program.lines:
+                    self._run(line, places)
+
+    def _run(self, line: Line, places: dict[str, Any]) -> None:
+        given = [places[x] if type(x) is str else self.kind.type(x) for x in line.operands]
+        found = getattr(np, line.function)(*given)  # "where" and "copy" are NumPy's, too
+        if line.target.startswith("a"):
+            places[line.target][...] = found
+        else:
+            places[line.target] = found
+
+
+_chain = loops.pair("an optimizer's chain", Program.chain, _Lines)
 
 
 class _Numbers:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.host import loops
 from tritorch.host.chains.chains import Steps, native
 from tritorch.host.chains.steps import Traced, Untraceable
 
@@ -24,13 +25,27 @@ _SHORT, _FEW = 16, 1024  # elements of rows that pay one by one, and of arrays w
 
 
 @functools.lru_cache(64)
-def rowwise(function: Callable[..., Any], given: str, kind: Any = SINGLE) -> Callable[..., None]:
+def _rowwise(function: Callable[..., Any], given: str, kind: Any = SINGLE) -> Callable[..., None]:
     """A function of arrays of one dtype, as one of arrays and of those that its results go into.
 
     given: for each argument "a" for an array, "c" for a column, "-" for None.  The results are a
     tuple, or one; arrays have up to 3 dims, and results all sizes, or those of a column."""
     rows = _chain(function, given, kind).rows
     return rows if "-" not in given else lambda *arrays: rows(*[x for x in arrays if x is not None])
+
+
+def _by_numpy(function: Callable[..., Any], given: str, kind: Any = SINGLE) -> Callable[..., None]:
+    """The twin: the function is called with the arrays themselves."""
+
+    def run(*arrays: Any) -> None:
+        found = function(*arrays[: len(given)])
+        for out, x in zip(arrays[len(given) :], found if isinstance(found, tuple) else (found,)):
+            out[...] = x.reshape(out.shape) if x.size == out.size else x
+
+    return run
+
+
+rowwise = loops.pair("rowwise", _rowwise, _by_numpy)
 
 
 def _chain(function: Callable[..., Any], given: str, kind: Any) -> Any:
@@ -54,7 +69,7 @@ def _written(function: Callable[..., Any], given: str, kind: Any) -> Any:
         return None
 
 
-def write(function: Callable[..., Any], out: Array, *given: Any) -> bool:
+def _write(function: Callable[..., Any], out: Array, *given: Any) -> bool:
     """out = function(*given), over threads, of numbers and of arrays, which may be `out` itself or
     lie apart from it; False, and nothing is done, where that is better left to NumPy."""
     kind = out.dtype
@@ -77,6 +92,9 @@ def write(function: Callable[..., Any], out: Array, *given: Any) -> bool:
         return False
     run(0, out.size, *operands, out)
     return True
+
+
+write = loops.pair("write", _write, lambda function, out, *given: False)
 
 
 def total(x: Any) -> Any:

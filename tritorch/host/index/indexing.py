@@ -10,7 +10,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.layout import contiguous_strides
-from tritorch.host import threads
+from tritorch.host import loops, threads
 from tritorch.host.pointwise.narrow import is_narrow, row_major, widen
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +22,7 @@ _KEPT = 1 << 16  # elements up to which what only shapes determine is kept for t
 
 def outside(index: Array, n: int) -> int | None:
     """The first number, in order of size, that is no index into n elements."""
-    if _C.all_inside(np.ascontiguousarray(index, np.int64), n):
+    if loops.all_inside(np.ascontiguousarray(index, np.int64), n):
         return None
     low = int(index.min())
     return low if low < 0 else int(index.max())
@@ -95,7 +95,7 @@ def gather(x: Array, dim: int, index: Array) -> Array:
     """x[index[i, j], j]."""
     out = np.empty(index.shape, x.dtype)
     sides = _sides(x, dim, index)
-    if sides is not None and _C.gather(x, index, out, *sides, x.itemsize):
+    if sides is not None and loops.gather(x, index, out, *sides, x.itemsize):
         return out
 
     def work(part: Array, index: Array, rows: slice) -> None:
@@ -145,7 +145,7 @@ def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
     if x.dtype.char in "fdil" and added.flags.c_contiguous and added.dtype is x.dtype:
         sides = _sides(out, dim, index)
         if sides is not None:
-            if _C.scatter_add(out, index, added, *sides, x.dtype.char):
+            if loops.scatter_add(out, index, added, *sides, x.dtype.char):
                 return out
             _places(x.shape, dim, index)  # says which index is outside
     ufunc = np.logical_or if x.dtype == bool else np.add

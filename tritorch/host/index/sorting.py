@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
+from tritorch.host import loops
 from tritorch.host.pointwise.narrow import widen
 from tritorch.host.reduce.rows import taken
 
@@ -50,7 +50,7 @@ def _few(x: Array, k: int, dim: int, largest: bool) -> tuple[Array, Array]:
     shape = (*rows.shape[:-1], k)
     values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
     n = rows.shape[-1]
-    _C.first_of_rows(rows, values, places, rows.size // n, n, k, largest, x.dtype.char)
+    loops.first_of_rows(rows, values, places, rows.size // n, n, k, largest, x.dtype.char)
     if last:
         return values, places
     return tuple(np.ascontiguousarray(np.moveaxis(v, -1, dim)) for v in (values, places))  # type: ignore[return-value]

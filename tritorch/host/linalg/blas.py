@@ -12,6 +12,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.scopes import Scope, unchanged
+from tritorch.host import loops
 
 Array = np.ndarray[Any, Any]
 
@@ -51,7 +52,7 @@ _C.find_blas_with(found)
 
 def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     """numpy.matmul(a, b, out)."""
-    product: Array | None = _C.multiply(a, b, out)
+    product: Array | None = loops.multiply(a, b, out)
     return np.matmul(a, b, out=out) if product is None else product
 
 
@@ -59,21 +60,21 @@ def dot(a: Array, b: Array) -> Array:
     """a.dot(b) of two matrices, or a matrix and a vector: quicker than matmul for small ones."""
     product: Array | None
     if b.ndim == 1:
-        product = _C.multiply(a, b[:, None], None)
+        product = loops.multiply(a, b[:, None], None)
         return a.dot(b) if product is None else product[:, 0]
-    product = _C.multiply(a, b, None)
+    product = loops.multiply(a, b, None)
     return a.dot(b) if product is None else product
 
 
 def with_bias(a: Array, b: Array, bias: Array) -> Array | None:
     """A large product of matrices, with a row added to each of its rows; None of others."""
-    found: Array | None = _C.multiply(a, b, None, bias)
+    found: Array | None = loops.multiply(a, b, None, bias)
     return found
 
 
 def inner(a: Array, b: Array) -> float:
     """The sum of two vectors' products."""
-    found = _C.dot(a, b)
+    found = loops.dot(a, b)
     return float(np.dot(a, b)) if found is None else found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
+from tritorch.host import loops
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +29,7 @@ def _add(*logs: Array) -> Array:
     """log(sum(exp(logs)))"""
     top = np.maximum.reduce(logs)
     shift = np.where(np.isneginf(top), 0, top)
-    return _C.log(sum(_C.exp(log - shift) for log in logs)) + shift
+    return loops.log(sum(loops.exp(log - shift) for log in logs)) + shift
 
 
 def _moved(logs: Array, by: int) -> Array:
@@ -96,8 +96,8 @@ def ctc_loss_backward(
         beta = np.where((n_steps == t + 1)[:, None], ending, going) + emitted
         both = alpha[:, t] + beta - emitted + loss[:, None]
         seen = np.isfinite(alpha[:, t]) & np.isfinite(beta)
-        share[:, t] = np.where(seen, _C.exp(both, where=seen, out=np.zeros_like(both)), 0)
-    out = _C.exp(log_probs)
+        share[:, t] = np.where(seen, loops.exp(both, where=seen, out=np.zeros_like(both)), 0)
+    out = loops.exp(log_probs)
     size = targets.shape[1]
     for i in range(batch):
         out[:, i, blank] -= share[i, :, 0::2].sum(1)

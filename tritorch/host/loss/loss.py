@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
-from tritorch.host import threads
+from tritorch.host import loops, threads
 from tritorch.host.chains.rowwise import rowwise
 from tritorch.host.index.indexing import outside
 from tritorch.host.pointwise.narrow import computing, like, widen
@@ -25,7 +24,7 @@ def cross_entropy(
     if weight is None and not label_smoothing and not 0 <= ignore_index < c:
         if kind is logits.dtype and logits.size and logits.flags.c_contiguous:
             hit = np.empty(n, kind)
-            if _C.gather(
+            if loops.gather(
                 logits, np.ascontiguousarray(target, np.int64), hit, n, c, 1, 1, kind.itemsize
             ):
                 lse = rows.log_of_sums(logits)[:, 0]
@@ -90,7 +89,7 @@ def cross_entropy_backward(
     def work(low: int, high: int) -> None:
         x = logits[low:high].astype(kind, copy=False)
         part = np.subtract(x, lse[low:high, None])
-        _C.exp(part, out=part)
+        loops.exp(part, out=part)
         part *= (hit[low:high] + row[low:high] * share * total)[:, None]
         part[np.arange(high - low), safe[low:high]] -= hit[low:high]
         if label_smoothing:
@@ -114,7 +113,7 @@ def _picked_backward(
 
 
 def _shares(x: Any, lse: Any, g: Any) -> Any:
-    return _C.exp(x - lse) * g
+    return loops.exp(x - lse) * g
 
 
 def cross_entropy_in_place(

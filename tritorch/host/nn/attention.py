@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
+from tritorch.host import loops
 from tritorch.host.linalg import blas
 from tritorch.host.pointwise.narrow import like, widen
 
@@ -44,7 +44,9 @@ def attention(
     hides = _mask(mask, q, k, kind)
     out, lse = np.empty((*q.shape[:3], v.shape[3]), kind), np.empty(q.shape[:3], kind)
     size = 0 if hides is None else hides.itemsize
-    if not blas.found() or not _C.attend(a, b, c, hides, out, lse, kind.char, size, causal, scale):
+    if not blas.found() or not loops.attend(
+        a, b, c, hides, out, lse, kind.char, size, causal, scale
+    ):
         out, lse = _whole(a, b, c, hides, causal, scale)
     return like(out, q), lse
 
@@ -59,7 +61,7 @@ def attention_backward(
     hides, lse = _mask(mask, q, k, kind), np.ascontiguousarray(lse)
     dq, dk, dv = np.empty(q.shape, kind), np.empty(k.shape, kind), np.empty(v.shape, kind)
     size = 0 if hides is None else hides.itemsize
-    if not blas.found() or not _C.attend_backward(
+    if not blas.found() or not loops.attend_backward(
         dy, a, b, c, hides, made, lse, dq, dk, dv, kind.char, size, causal, scale
     ):
         dq, dk, dv = _whole_backward(dy, a, b, c, hides, made, lse, causal, scale)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from tritorch import _C
-from tritorch.host import threads
+from tritorch.host import loops, threads
 from tritorch.host.chains.rowwise import FLOATS
 from tritorch.host.linalg import blas
 from tritorch.host.pointwise.narrow import like, widen
@@ -115,6 +115,7 @@ def _pointwise(kernel: Ints, stride: Ints, padding: Ints, spatial: Ints, out: In
 # ---- natively ----
 
 
+@loops.gate("convolve", "convolve_weight")
 def _is_native(*arrays: Array) -> bool:
     """Whether all are of the same floats, of up to three spatial dims and not empty."""
     kind = arrays[0].dtype

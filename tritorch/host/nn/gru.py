@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
+from tritorch.host import loops
 from tritorch.host.chains.rowwise import rowwise
 from tritorch.host.linalg import blas
 from tritorch.host.nn.lstm import Steps
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 def _gate(x: Any, h: Any, bias: Any) -> Any:
     z = x + (h if bias is None else h + bias)
-    return _C.tanh(z * 0.5) * 0.5 + 0.5
+    return loops.tanh(z * 0.5) * 0.5 + 0.5
 
 
 def _next(
@@ -25,7 +25,7 @@ def _next(
     """n = tanh(x + r (U h + b)); h = n + u (h - n), as the state and as what is shown."""
     inner = hn if bn is None else hn + bn
     r, u = _gate(xr, hr, br), _gate(xu, hu, bu)
-    new = _C.tanh(xn + r * inner)
+    new = loops.tanh(xn + r * inner)
     h = (h - new) * u + new
     return r, u, new, inner, h, h
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
+from tritorch.host import loops
 from tritorch.host.chains.rowwise import rowwise
 from tritorch.host.linalg import blas
 
@@ -16,14 +16,14 @@ Steps = Sequence[tuple[int, int]]  # the rows of each
 
 
 def _activated(z: Any, gates: Any, half: Any) -> Any:
-    return _C.tanh(z + gates * half) * 0.5 + 0.5
+    return loops.tanh(z + gates * half) * 0.5 + 0.5
 
 
 def _next(c: Any, i: Any, f: Any, g: Any, o: Any) -> Any:
     """What g is, then the new cell three times over: saved, as the state, and as what is shown."""
     g = g * 2 - 1
     cell = c * f + i * g
-    h = _C.tanh(cell) * o
+    h = loops.tanh(cell) * o
     return g, cell, cell, h, h
 
 
@@ -32,7 +32,7 @@ def _back(
 ) -> Any:
     """The gradients of the gates and of the cell before."""
     d = d + grad
-    t = _C.tanh(cell)
+    t = loops.tanh(cell)
     dc = dc + d * ((1 - t * t) * o)
     return (
         dc * ((1 - i) * i * g),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.host import threads
+from tritorch.host import loops, threads
 from tritorch.host.chains.rowwise import FLOATS, kinds, number, rowwise, total
 from tritorch.host.pointwise.narrow import computing, like, widen
 from tritorch.host.pointwise.pointwise import relu, relu_backward
@@ -58,7 +58,7 @@ def _normed(
         rstd.fill(eps**-0.5 if eps > 0 else math.inf)
     elif kind is x.dtype:
         x = np.ascontiguousarray(x)
-        _C.normalise_rows(x, w, b, out, mean, rstd, kind.char, sizes, eps)
+        loops.normalise_rows(x, w, b, out, mean, rstd, kind.char, sizes, eps)
     else:
         rows, targets = x.reshape(count, -1), out.reshape(count, -1)
         groups = sizes[1]  # whose rows have other weights each: blocks are of whole images
@@ -66,7 +66,7 @@ def _normed(
         def work(low: int, high: int) -> None:
             low, high = low * groups, high * groups
             block = np.ascontiguousarray(rows[low:high], kind)
-            _C.normalise_rows(
+            loops.normalise_rows(
                 block, w, b, block, None if mean is None else mean[low:high], rstd[low:high],
                 kind.char, (high - low, *sizes[1:]), eps,
             )  # fmt: skip
@@ -86,7 +86,7 @@ def _slopes(
     dy, rows = (np.ascontiguousarray(v, kind) for v in (g, x))
     w, m, r = (_dense(v, kind) for v in (weight, mean, rstd))
     out = np.empty(x.shape, kind)
-    _C.normalise_rows_backward(dy, rows, w, m, r, out, dw, db, kind.char, sizes)
+    loops.normalise_rows_backward(dy, rows, w, m, r, out, dw, db, kind.char, sizes)
     if grouped:
         dw, db = (np.add.reduce(v.reshape(-1, groups * channels), axis=0) for v in (dw, db))
     ref = x if weight is None else weight
@@ -172,6 +172,7 @@ def _over_batch(sums: Array) -> Array:
 NARROW = 8  # elements of planes from which they are normalised natively
 
 
+@loops.gate("normalise", "normalise_backward")
 def _is_native(x: Array) -> bool:
     """Whether the planes of x are normalised natively."""
     return math.prod(x.shape[2:]) >= NARROW and x.dtype in FLOATS and x.size >= FEW

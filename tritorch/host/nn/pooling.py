@@ -11,7 +11,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.core.layout import contiguous_strides
-from tritorch.host import threads
+from tritorch.host import loops, threads
 from tritorch.host.chains.rowwise import FLOATS
 from tritorch.host.linalg import blas
 from tritorch.host.pointwise.narrow import computing, like, widen
@@ -89,6 +89,7 @@ def _for_planes(planes: Array, work: Any) -> None:
         threads.rows(len(planes), 2 * planes.nbytes // len(planes), work)
 
 
+@loops.gate("pool_largest")
 def _is_native(x: Array, out: Ints) -> bool:
     """Whether planes, or lines, are pooled window by window, natively."""
     return len(out) < 3 and x.dtype in FLOATS and x.size > 0 and x.flags.c_contiguous
@@ -318,11 +319,6 @@ def avg_pool(
     out, scale, sides, taps = _averaging(
         spatial, kernel, stride, padding, ceil_mode, count_include_pad, divisor, kind
     )
-    if _is_native(x, out):
-        means = np.empty((*x.shape[:2], *out), x.dtype)
-        windows = _flat(spatial, out, kernel, stride, padding, (1,) * len(out))
-        _C.pool_average(x, means, scale, x.dtype.char, x.shape[0] * x.shape[1], *windows)
-        return means
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
     result = np.empty((x.shape[0] * x.shape[1], *out), x.dtype)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
+from tritorch.host import loops
 from tritorch.host.linalg import blas
 from tritorch.host.nn import gru, lstm
 from tritorch.host.pointwise.narrow import like, row_major, widen
@@ -65,7 +65,7 @@ def scan(
         z += gates[low:high]
         if b is not None:
             z += b
-        (_C.tanh if mode == "rnn_tanh" else _relu)(z, state)
+        (loops.tanh if mode == "rnn_tanh" else _relu)(z, state)
         packed[low:high] = state
     return narrow(packed), None, None
 

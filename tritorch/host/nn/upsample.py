@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.host import loops
 from tritorch.host.chains.rowwise import FLOATS
 from tritorch.host.pointwise.narrow import like, widen
 
@@ -71,6 +72,11 @@ def _linear_weights(n: int, m: int, scale: float | None, align: bool, kind: Any)
     return weights
 
 
+@loops.gate("interpolate_planes")
+def _is_native(x: Array) -> bool:
+    return x.ndim == 4 and x.dtype in FLOATS and x.size > 0
+
+
 def _planes(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
     """Linear interpolation of planes of floats, natively."""
     between = []
@@ -106,8 +112,7 @@ def linear(x: Array, size: Ints, scales: Scales, align_corners: bool) -> Array:
     wide = widen(x)
     if wide.dtype.kind in "iu":
         wide = wide.astype(np.float32)
-    planes = wide.ndim == 4 and wide.dtype in FLOATS and wide.size
-    wide = (_planes if planes else _dim_by_dim)(wide, size, scales, align_corners)
+    wide = (_planes if _is_native(wide) else _dim_by_dim)(wide, size, scales, align_corners)
     if x.dtype.kind in "iu":
         wide = np.rint(wide)
     return (

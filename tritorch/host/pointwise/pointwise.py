@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
+from tritorch.host import loops
 from tritorch.host.chains.steps import ARRAYS, repaired
 from tritorch.host.pointwise.bessel import (
     airy_ai,
@@ -162,7 +162,7 @@ def rsqrt(x: Array) -> Array:
 def log1p(x: Any) -> Any:
     """log(1 + x); NumPy's loses the real part of small complex numbers."""
     if getattr(x, "dtype", None) is None or x.dtype.kind != "c":
-        return _C.log1p(x)
+        return loops.log1p(x)
     re, im = x.real, x.imag
     r = re * (2 + re) + im * im
     small = np.where(r == 0, re, 0.5 * np.log1p(r))
@@ -199,7 +199,7 @@ def zero_where(x: Array, drop: Array) -> Array:
 def sigmoid(x: Array, out: Array | None = None) -> Array:
     """1 / (1 + exp(-x))."""
     if x.dtype == np.float32:
-        return _C.sigmoid(x, out=out)
+        return loops.sigmoid(x, out=out)
     one = _ONE[x.dtype]
     y = np.negative(x, out=out)
     np.exp(y, out=y)
@@ -212,7 +212,7 @@ def logsigmoid(x: Array) -> Array:
     """log(sigmoid(x)), without overflow."""
     y = np.abs(x)
     np.negative(y, out=y)
-    return np.minimum(x, 0) - _C.log1p(_C.exp(y, out=y), out=y)
+    return np.minimum(x, 0) - loops.log1p(loops.exp(y, out=y), out=y)
 
 
 @_blocked
@@ -255,7 +255,7 @@ def logit(x: Array, eps: float | None = None) -> Array:
 
     def compute(x: Array) -> Array:
         y = x if eps is None else np.clip(x, x.dtype.type(eps), 1 - x.dtype.type(eps))
-        return _C.log(y / (1 - y))
+        return loops.log(y / (1 - y))
 
     return mapped(compute, x.dtype, x)
 
@@ -270,7 +270,7 @@ _KAPPA = math.sqrt(2 / math.pi)
 def _cdf(x: Array) -> Array:
     """The normal distribution function."""
     if x.dtype == np.float32:
-        return _C.normal(x)
+        return loops.normal(x)
     y = erf64(x * _INV_SQRT2)
     y += 1
     y *= 0.5
@@ -306,7 +306,7 @@ def gelu_backward(g: Array, x: Array) -> Array:
     """The gradient of gelu."""
     y = x * x
     y *= -0.5
-    _C.exp(y, out=y)
+    loops.exp(y, out=y)
     y *= x
     y *= _INV_SQRT_2PI
     y += _cdf(x)
@@ -323,7 +323,7 @@ def gelu_backward_of(g: Array, x: Array, result: Array) -> Array:
     cdf = repaired(cdf, _cdf, x)
     y = x * x
     y *= -0.5
-    _C.exp(y, out=y)
+    loops.exp(y, out=y)
     y *= x
     y *= _INV_SQRT_2PI
     y += cdf
@@ -337,7 +337,7 @@ def _gelu_inner(x: Array) -> Array:
     y += 1
     y *= x
     y *= _KAPPA
-    return _C.tanh(y, out=y)
+    return loops.tanh(y, out=y)
 
 
 @_blocked
@@ -383,8 +383,8 @@ def log_sigmoid(x: Array) -> Array:
     """log(sigmoid(x))."""
     y = np.abs(x)
     np.negative(y, out=y)
-    _C.exp(y, out=y)
-    _C.log1p(y, out=y)
+    loops.exp(y, out=y)
+    loops.log1p(y, out=y)
     return np.subtract(np.minimum(x, 0), y, out=y)
 
 
@@ -406,8 +406,8 @@ def softplus(x: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     def compute(x: Array) -> Array:
         y = x * x.dtype.type(beta)
         linear = y > threshold
-        _C.exp(y, out=y)
-        _C.log1p(y, out=y)
+        loops.exp(y, out=y)
+        loops.log1p(y, out=y)
         y /= x.dtype.type(beta)
         np.copyto(y, x, where=linear)
         return y
@@ -560,19 +560,19 @@ def heaviside(a: Any, b: Any) -> Any:
 @_blocked
 def xlogy(a: Any, b: Any) -> Any:
     """a log(b), and 0 where a is 0."""
-    return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * _C.log(b))
+    return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * loops.log(b))
 
 
 @_blocked
 def xlog1py(a: Any, b: Any) -> Any:
     """a log(1 + b), and 0 where a is 0."""
-    return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * _C.log1p(b))
+    return np.where(np.equal(a, 0) & ~np.isnan(b), 0, a * loops.log1p(b))
 
 
 def entr(x: Array) -> Array:
     """-x log(x), 0 at 0, -inf below."""
     safe = np.where(x > 0, x, 1)
-    return np.where(x > 0, -x * _C.log(safe), np.where(x == 0, 0, np.where(x < 0, -np.inf, x)))
+    return np.where(x > 0, -x * loops.log(safe), np.where(x == 0, 0, np.where(x < 0, -np.inf, x)))
 
 
 def frexp(x: Array) -> tuple[Array, Array]:
@@ -629,7 +629,7 @@ def add_scaled_(x: Array, y: Array, factor: float) -> None:
     """x += factor y, of two arrays of one shape and dtype, of floats."""
     if x.size >= _SCALED and x.flags.c_contiguous and y.flags.c_contiguous:
         if x is y or not np.may_share_memory(x, y):
-            _C.add_scaled(x, y, factor, x.dtype.char)
+            loops.add_scaled(x, y, factor, x.dtype.char)
             return
     scale = _factor(x.dtype, factor) if factor else x.dtype.type(factor)  # zeros have signs
     np.add(x, np.multiply(y, scale), out=x)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
+from tritorch.host import loops
 from tritorch.host.threads import BLOCK, mapped
 from tritorch.kernels.scalar import fits
 
@@ -95,18 +95,18 @@ def _erfc_positive(x: Array, scaled: bool = False) -> Array:
 
 def erf64(x: Array) -> Array:
     """erf of a float64 block: the C library's, as `math.erf`."""
-    return _C.erf64(x)
+    return loops.erf64(x)
 
 
 def erfc64(x: Array) -> Array:
     """erfc of a float64 block: the C library's, as `math.erfc`."""
-    return _C.erfc64(x)
+    return loops.erfc64(x)
 
 
 def erf(x: Array) -> Array:
     """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
     if x.dtype == np.float32:
-        return _C.erf(x) if x.ndim and 0 < x.size <= BLOCK else mapped(_C.erf, np.float32, x)
+        return loops.erf(x) if x.ndim and 0 < x.size <= BLOCK else mapped(loops.erf, np.float32, x)
     return in_double(erf64, x)
 
 
@@ -131,7 +131,7 @@ def erfcx(x: Array) -> Array:
 
 def erfinv(x: Array) -> Array:
     """The y with erf(y) = x."""
-    return mapped(_C.erfinv, x.dtype, x)
+    return mapped(loops.erfinv, x.dtype, x)
 
 
 def ndtri(x: Array) -> Array:
@@ -139,7 +139,7 @@ def ndtri(x: Array) -> Array:
 
     def compute(p: Array) -> Array:
         # Below one half by erfc alone, which stays accurate where 2 p - 1 would round to -1.
-        out = _C.erfinv(2 * p - 1) * math.sqrt(2)
+        out = loops.erfinv(2 * p - 1) * math.sqrt(2)
         small = (p > 0) & (p < 0.02)
         if small.any():
             q = p[small]
@@ -160,7 +160,7 @@ def log_ndtr(x: Array) -> Array:
     def compute(x: Array) -> Array:
         out = np.empty_like(x)
         near, low, high = (x > -1) & (x < 0.5), x <= -1, x >= 0.5
-        out[near] = np.log1p(_C.erf64(x[near] / math.sqrt(2))) - math.log(2)
+        out[near] = np.log1p(loops.erf64(x[near] / math.sqrt(2))) - math.log(2)
         y = x[low]
         square, lost = exact_product(y, y)
         lost[~(square < 1e300)] = 0
@@ -200,7 +200,7 @@ def stirling(x: Array) -> Array:
 
 def lgamma64(x: Array) -> Array:
     """lgamma of a float64 block, as `math.lgamma`, nearer to exact from -1/2 on."""
-    return _C.lgamma64(x)
+    return loops.lgamma64(x)
 
 
 def lgamma(x: Array) -> Array:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
 from tritorch.core.dtype import dtype
-from tritorch.host import threads
+from tritorch.host import loops, threads
 from tritorch.host.chains import rowwise
 from tritorch.host.linalg import blas
 from tritorch.host.pointwise.narrow import computing, is_narrow, like, row_major, widen
@@ -121,7 +120,7 @@ def _by_rows(ufunc: Any, x: Array, dims: Dims) -> Array | None:
     outer = math.prod(x.shape[:first])
     width = x.size // (outer * n)
     out = np.empty(outer * width, x.dtype)
-    found = _C.fold_columns(x, out, x.dtype.char, ufunc.__name__, outer, n, width)
+    found = loops.fold_columns(x, out, x.dtype.char, ufunc.__name__, outer, n, width)
     return out if found else None
 
 
@@ -197,7 +196,7 @@ def sum(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     if kind.kind == "b":
         return any(x, dims, keepdim)
     if _is_small(x, dims, kind):
-        return _C.sum_dims(np.ascontiguousarray(x), dims[0], len(dims), keepdim)
+        return loops.sum_dims(np.ascontiguousarray(x), dims[0], len(dims), keepdim)
     return _out(_fold(np.add, x, _type(kind), dims, keepdim), kind)
 
 
@@ -213,7 +212,7 @@ def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     kind = _type(dtype.numpy)
     small = 0 < x.size < 4096 and x.dtype is kind and kind in rows.BLAS
     if small and len(dims) == x.ndim and not keepdim:
-        total = _C.sum_dims(np.ascontiguousarray(x), 0, x.ndim, False)
+        total = loops.sum_dims(np.ascontiguousarray(x), 0, x.ndim, False)
         return np.asarray(total / kind.type(x.size))  # as `Tensor.mean()` computes at once
     count = x.shape[dims[0]] if len(dims) == 1 else math.prod(x.shape[dim] for dim in dims)
     total = _fold(np.add, x, kind, dims, keepdim)
@@ -451,10 +450,10 @@ def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
         threads.rows(len(matrix), matrix.nbytes // len(matrix), work)
         return like(total.reshape(_reduced(x.shape, dims, keepdim)), x)
     if math.prod(x.shape[dim] for dim in dims) == 0:
-        total = _fold(np.add, _C.exp(wide), wide.dtype, dims, keepdim)
-        return row_major(like(_C.log(total), x))
+        total = _fold(np.add, loops.exp(wide), wide.dtype, dims, keepdim)
+        return row_major(like(loops.log(total), x))
     top = _fold(np.maximum, wide.real, wide.real.dtype, dims, True)
     top = np.where(np.isfinite(top), top, 0).astype(wide.real.dtype)
     off = wide - top
-    total = _C.log(_fold(np.add, _C.exp(off, out=off), wide.dtype, dims, True)) + top
+    total = loops.log(_fold(np.add, loops.exp(off, out=off), wide.dtype, dims, True)) + top
     return row_major(like(total if keepdim else total.squeeze(dims), x))

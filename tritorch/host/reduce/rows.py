@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
+from tritorch.host import loops
 from tritorch.host.chains.rowwise import FLOATS, largest as of_row, pays, rowwise, total
 from tritorch.host.linalg import blas
 
@@ -44,7 +44,7 @@ def sums(x: Array) -> Array:
     if not x.flags.c_contiguous or kind not in BLAS:
         return np.add.reduce(x, axis=-1, keepdims=True)
     if n % count:
-        return _C.sum_dims(x, x.ndim - 1, 1, True)
+        return loops.sum_dims(x, x.ndim - 1, 1, True)
     parts = blas.dot(x.reshape(-1, n // count), _ones(n // count, kind))
     return np.add.reduce(parts.reshape(*x.shape[:-1], count), axis=-1, keepdims=True)
 
@@ -62,13 +62,13 @@ def bounded(x: Array, limit: float) -> bool:
 
 def _log_of_sum(x: Any) -> Any:
     top = of_row(x)
-    return _C.log(total(_C.exp(x - top))) + top
+    return loops.log(total(loops.exp(x - top))) + top
 
 
 def _log_of_sum_of_infinite(x: Any) -> Any:
     top = of_row(x)
     top = np.where(np.isfinite(top), top, 0)
-    return _C.log(total(_C.exp(x - top))) + top
+    return loops.log(total(loops.exp(x - top))) + top
 
 
 def log_of_sums(x: Array, *, of_infinite: bool = False) -> Array:
@@ -80,14 +80,14 @@ def log_of_sums(x: Array, *, of_infinite: bool = False) -> Array:
         return column
     scratch = np.empty(x.shape, x.dtype)
     if bounded(x, TAME):
-        total = sums(_C.exp(x, out=scratch))
-        return _C.log(total, out=total)
+        total = sums(loops.exp(x, out=scratch))
+        return loops.log(total, out=total)
     top = largest(x)
     if of_infinite:
         top[~np.isfinite(top)] = 0
-    _C.exp(across(np.subtract, x, top, scratch), out=scratch)
+    loops.exp(across(np.subtract, x, top, scratch), out=scratch)
     total = sums(scratch)
-    _C.log(total, out=total)
+    loops.log(total, out=total)
     total += top
     return total
 

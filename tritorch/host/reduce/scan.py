@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
 from tritorch.core.dtype import dtype
+from tritorch.host import loops
 from tritorch.host.chains.rowwise import FLOATS
 from tritorch.host.pointwise.narrow import computing, like, row_major, widen
 from tritorch.host.reduce.reduction import convert
@@ -25,7 +25,7 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
     if wide.dtype in FLOATS and wide.flags.c_contiguous and x.size:
         made, outer = np.empty(x.shape, wide.dtype), math.prod(x.shape[:dim])
         inner = x.size // (outer * x.shape[dim])
-        scan = _C.running_sums if ufunc is np.add else _C.running_products
+        scan = loops.running_sums if ufunc is np.add else loops.running_products
         scan(wide, made, outer, x.shape[dim], inner, wide.dtype.char)
         return made if made.dtype is kind else made.astype(kind)
     # Each step rounds: float32 is multiplied in float64, as it is added up.

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
 from tritorch.core.dtype import dtype
-from tritorch.host import threads
+from tritorch.host import loops, threads
 from tritorch.host.chains.rowwise import largest, pays, rowwise, total
 from tritorch.host.pointwise.narrow import computing, widen
 from tritorch.host.reduce import rows
@@ -22,13 +21,13 @@ Kernel = Callable[..., None]
 
 
 def _row_softmax(x: Any) -> Any:
-    y = _C.exp(x - largest(x))
+    y = loops.exp(x - largest(x))
     return y * np.reciprocal(total(y))
 
 
 def _row_log_softmax(x: Any) -> Any:
     y = x - largest(x)
-    return y - _C.log(total(_C.exp(y)))
+    return y - loops.log(total(loops.exp(y)))
 
 
 def _row_softmax_backward(g: Any, y: Any) -> Any:
@@ -37,7 +36,7 @@ def _row_softmax_backward(g: Any, y: Any) -> Any:
 
 
 def _row_log_softmax_backward(g: Any, y: Any) -> Any:
-    return g - _C.exp(y) * total(g)
+    return g - loops.exp(y) * total(g)
 
 
 def _by_rows(
@@ -124,10 +123,10 @@ def _sum(x: Array, axis: int) -> Array:
 def _softmax(out: Array, x: Array, axis: int) -> None:
     if x.ndim == 2 and axis == 1:
         if rows.bounded(x, rows.TAME):  # then nothing is gained by subtracting the largest
-            _C.exp(x, out=out)
+            loops.exp(x, out=out)
         else:
             rows.across(np.subtract, x, rows.largest(x), out)
-            _C.exp(out, out=out)
+            loops.exp(out, out=out)
         total = rows.sums(out)
         if x.shape[1] > rows.PIECE:  # a long row's numbers are alike: so are their errors
             rows.across(np.true_divide, out, total, out)
@@ -135,23 +134,23 @@ def _softmax(out: Array, x: Array, axis: int) -> None:
             rows.across(np.multiply, out, np.reciprocal(total, out=total), out)
         return
     np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
-    _C.exp(out, out=out)
+    loops.exp(out, out=out)
     np.multiply(out, 1 / _sum(out, axis), out=out)
 
 
 def _log_softmax(out: Array, x: Array, axis: int) -> None:
     if x.ndim == 2 and axis == 1:
         if rows.bounded(x, _SMALL):
-            total = rows.sums(_C.exp(x, out=out))
-            rows.across(np.subtract, x, _C.log(total, out=total), out)
+            total = rows.sums(loops.exp(x, out=out))
+            rows.across(np.subtract, x, loops.log(total, out=total), out)
             return
         rows.across(np.subtract, x, rows.largest(x), out)
-        total = rows.sums(_C.exp(out))
-        rows.across(np.subtract, out, _C.log(total, out=total), out)
+        total = rows.sums(loops.exp(out))
+        rows.across(np.subtract, out, loops.log(total, out=total), out)
         return
     np.subtract(x, np.max(x, axis=axis, keepdims=True), out=out)
-    total = _sum(_C.exp(out), axis)
-    np.subtract(out, _C.log(total, out=total), out=out)
+    total = _sum(loops.exp(out), axis)
+    np.subtract(out, loops.log(total, out=total), out=out)
 
 
 def _softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
@@ -161,7 +160,7 @@ def _softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
 
 
 def _log_softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
-    _C.exp(y, out=out)
+    loops.exp(y, out=out)
     np.multiply(out, _sum(g, axis), out=out)
     np.subtract(g, out, out=out)
 

@@ -5,25 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.nn.hooks import find_hook
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter, UninitializedParameter
-
-
-def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norms of the slices along a dim, which stay of size 1; dim -1: one norm of all."""
-    if dim == -1:
-        return v.norm(pow)
-    return v.norm(pow, [d for d in range(v.ndim) if d != dim % v.ndim], keepdim=True)
-
-
-def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
-    return v * (g / norm_except_dim(v, 2, dim))
-
-
-PUBLIC["norm_except_dim"], PUBLIC["_weight_norm"] = norm_except_dim, _weight_norm
+from tritorch.ops.linalg.norms import _weight_norm, norm_except_dim
 
 
 class WeightNorm:

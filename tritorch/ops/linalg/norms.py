@@ -211,3 +211,16 @@ def cond(input: Tensor, p: Number | None = None) -> Tensor:
     inverse, info = inv_ex(input)
     found = matrix_norm(input, p) * matrix_norm(inverse, p)
     return where(info == 0, found, math.inf)
+
+
+@public(method=False)
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norms of the slices along a dim, which stay of size 1; dim -1: one norm of all."""
+    if dim == -1:
+        return v.norm(pow)
+    return v.norm(pow, [d for d in range(v.ndim) if d != dim % v.ndim], keepdim=True)
+
+
+@public(method=False)
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    return v * (g / norm_except_dim(v, 2, dim))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tritorch import _C
 from tritorch.arrays.sparse import SparseArray
 from tritorch.core import defaults, published
 from tritorch.core.dtype import bool_
@@ -15,6 +14,7 @@ from tritorch.core.info import finfo
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
+from tritorch.host import loops
 from tritorch.host.pointwise import pointwise as cpu
 from tritorch.ops.interpret.sparse.pointwise import on_values
 from tritorch.ops.record.apply import widened
@@ -107,7 +107,7 @@ def _sgn_grad(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 # ---- exponentials and logarithms -----------------------------------------------------------------
 
 exp = unary(
-    "exp", _C.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj(), autocast="cuda:float32"
+    "exp", loops.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj(), autocast="cuda:float32"
 )
 exp2 = unary(
     "exp2",
@@ -120,7 +120,7 @@ exp2 = unary(
 )
 expm1 = unary(
     "expm1",
-    _C.expm1,
+    loops.expm1,
     rule=INT_TO_FLOAT,
     grad=lambda g, out: g * (out.conj() + 1),
     autocast="cuda:float32",
@@ -129,7 +129,7 @@ expm1 = unary(
 )
 log = unary(
     "log",
-    _C.log,
+    loops.log,
     rule=INT_TO_FLOAT,
     domain=(0.1, 3),
     grad=lambda g, x: g / x.conj(),
@@ -174,7 +174,11 @@ cosh = unary(
     autocast="cuda:float32",
 )
 tanh = unary(
-    "tanh", _C.tanh, rule=INT_TO_FLOAT, grad=lambda g, out: g * (1 - out * out).conj(), zero="kept"
+    "tanh",
+    loops.tanh,
+    rule=INT_TO_FLOAT,
+    grad=lambda g, out: g * (1 - out * out).conj(),
+    zero="kept",
 )
 asinh = unary("asinh", np.arcsinh, rule=INT_TO_FLOAT, aliases=("arcsinh",), inplace="constant",
               grad=lambda g, x: g * (x * x + 1).rsqrt().conj(), zero="kept")  # fmt: skip

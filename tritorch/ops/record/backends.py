@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ import numpy as np
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
 from tritorch.core import locks, scopes
-from tritorch.gpu.by_host import through_host
 
 FOLDERS = {"cpu": "host", "gpu": "gpu"}
 
@@ -53,13 +52,14 @@ def _modules(which: str) -> dict[str, str]:
     """The module of each family of a backend: families are named alone, not by their room."""
     spec = importlib.util.find_spec(f"tritorch.{FOLDERS[which]}")
     assert spec is not None and spec.origin is not None
-    root = Path(spec.origin).parent
-    paths = (path.relative_to(root).with_suffix("") for path in root.rglob("*.py"))
-    return {
-        path.name: ".".join(("tritorch", FOLDERS[which], *path.parts))
-        for path in paths
-        if path.name != "__init__"
-    }
+    root = os.path.dirname(spec.origin)
+    found = {}
+    for folder, _, names in os.walk(root):
+        rooms = folder[len(root) :].replace(os.sep, ".")
+        for family in (name.removesuffix(".py") for name in names if name.endswith(".py")):
+            if family != "__init__":
+                found[family] = f"tritorch.{FOLDERS[which]}{rooms}.{family}"
+    return found
 
 
 def module_of(which: str, family: str) -> str | None:
@@ -76,6 +76,8 @@ def _find(which: str, family: str, name: str) -> Callable[..., Any]:
             return _C.Quiet(function) if which == "cpu" else function
     if which == "cpu":
         raise NotImplementedError(f"tritorch.host.{family} has no {name}")
+    from tritorch.gpu.by_host import through_host
+
     return through_host(f"{family}.{name}", _find("cpu", family, name))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -265,14 +264,19 @@ def any_true(condition: Tensor) -> bool:
 # ---- values --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class ValueCheck:
     """A look at values that may raise, as whoever notes calls is told of it."""
 
-    function: Callable[..., None]
-    name: ClassVar[str] = "check"
-    kind: ClassVar[str] = "internal"
-    is_view: ClassVar[bool] = False
+    name, kind, is_view = "check", "internal", False
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.function = function
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ValueCheck) and self.function == other.function
+
+    def __hash__(self) -> int:
+        return hash(self.function)
 
 
 # # Note [Looks at values]

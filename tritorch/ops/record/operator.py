@@ -179,13 +179,12 @@ class Operator(_C.OperatorBase):
         if node == NOT_IMPLEMENTED:
             self.backward_name = node
         self.declared_node = node or ""
-        node_type = type(self.backward_name, (Node,), {"__slots__": (), "_settled": False})
         lent = sum(1 << i for i, each in enumerate(self.inputs) if each in self.lends)
         lent |= ("out" in self.lends) << 31
         kept = sum(1 << i for i, each in enumerate(self.inputs) if each in self.keeps)
         if self.variadic and self.inputs[-1] in self.keeps:
             kept |= ALL & -(1 << len(self.inputs) - 1)
-        self._define(node_type, *self._what_is_saved(), lent, kept, differentiable)
+        self._define(*self._what_is_saved(), lent, kept, differentiable)
         kind, word, deciding = layout.partition("format")
         self.layout = kind + word
         self.placing = PLACINGS.index(self.layout)
@@ -219,29 +218,37 @@ class Operator(_C.OperatorBase):
     def __repr__(self) -> str:
         return f"<operator {self.name}({', '.join(self.inputs + self.params)})>"
 
+    def _make_node_type(self) -> type[Node]:
+        """The class of the nodes that its calls record."""
+        return type(self.backward_name, (Node,), {"__slots__": (), "_settled": False})
+
     def _what_is_saved(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """For the gradient of each input, as masks: the inputs, their shapes and the outputs that
         it needs."""
         functions = [self.joint] * max(len(self.inputs), 1) if self.joint else self.gradients
         saves, shapes, outs = [], [], []
+        known = {*self.inputs, *self.params, "g", "needs", "params", "out"}
         bits = {x: 1 << j for j, x in enumerate(self.inputs)}
         if self.variadic:
             bits[self.inputs[-1]] = ALL & -bits[self.inputs[-1]]
         for function in functions:
             names = argument_names(function) if function else ()
-            self.describes |= any(name.endswith("_spec") for name in names)
-            for name in names:
-                if name not in (*self.inputs, *self.params, "g", "needs", "params"):
-                    if name != "out" and output_of(name) is None and not self._shape_of(name):
-                        raise TypeError(f"{self.name}: a gradient asks for '{name}': no such thing")
-            whole, shaped = set(names), {self._shape_of(name) for name in names}
+            whole, shaped, numbered = set(names), set(), 0
+            for name in whole - known:
+                number, shape = output_of(name), self._shape_of(name)
+                if number is not None:
+                    numbered |= 1 << number
+                elif shape is not None:
+                    shaped.add(shape)
+                    self.describes |= name.endswith("_spec")
+                else:
+                    raise TypeError(f"{self.name}: a gradient asks for '{name}': no such thing")
             if self.fused:
                 whole = set(self.inputs) - self.unread
                 shaped |= self.unread
-            saves.append(sum(bit for x, bit in bits.items() if x in whole))
-            shapes.append(sum(bit for x, bit in bits.items() if x in shaped))
-            numbers = [output_of(name) for name in names]
-            outs.append(ALL if "out" in names else sum(1 << k for k in numbers if k is not None))
+            saves.append(sum([bits[x] for x in whole & bits.keys()]))
+            shapes.append(sum([bits[x] for x in shaped]))
+            outs.append(ALL if "out" in names else numbered)
         if self.variadic:
             return (saves[0],) * MOST, (shapes[0],) * MOST, (outs[0],) * MOST
         return tuple(saves), tuple(shapes), tuple(outs)

@@ -33,7 +33,6 @@ from tritorch.core.dtype import (
 )
 from tritorch.core.promotion import category, not_implemented
 from tritorch.core.tensor import Tensor
-from tritorch.gpu.by_host import through_host
 from tritorch.gpu.pointwise.layout import LONG
 from tritorch.host import threads
 from tritorch.host.chains.chained import Chained, with_chains
@@ -62,6 +61,32 @@ _NARROW = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}  # compute in 
 
 
 _HALF = ("float16", "bfloat16")
+
+
+@functools.cache
+def _planned(rule: int, without: frozenset[int], without_half: bool) -> tuple[dtype, ...]:
+    return tuple(
+        kind
+        for kind in all_dtypes
+        if category(kind) not in without
+        and not kind.is_complex
+        and not (without_half and kind.name in _HALF)
+        and (rule != INT_TO_FLOAT or kind.is_floating_point)
+    )
+
+
+@functools.cache
+def _direct(rule: int, without: frozenset[int], direct: bool | str) -> frozenset[Any]:
+    of_all = rule in (SAME, ALWAYS_BOOL, COMPLEX_TO_REAL)
+    return frozenset(
+        kind.numpy
+        for kind in all_dtypes
+        if direct
+        and category(kind) not in without
+        and kind.name not in _NARROW
+        and (category(kind) >= 2 or of_all)
+        and (direct is True or category(kind) == 2)
+    )
 
 
 class Pointwise(Operator):
@@ -150,19 +175,11 @@ class Pointwise(Operator):
         # On the GPU: what inputs of one dtype are computed in, and what comes out.
         self.plans = {
             kind: (kind, self.result_dtype(kind))
-            for kind in all_dtypes
-            if category(kind) not in self.without
-            and not kind.is_complex
-            and not (self.without_half and kind.name in _HALF)
-            and (rule != INT_TO_FLOAT or kind.is_floating_point)
-            and kind.name not in self.narrow
+            for kind in _planned(rule, self.without, self.without_half)
+            if kind.name not in self.narrow
         }
         # The dtypes that the ufunc maps to PyTorch's result, all inputs having the same one.
-        self.direct = {
-            kind.numpy
-            for kind in all_dtypes
-            if direct and self._is_direct(kind) and (direct is True or category(kind) == 2)
-        }
+        self.direct = set(_direct(rule, self.without, direct))
 
     @functools.cached_property
     def rule_of_results(self) -> Callable[..., Any]:
@@ -170,12 +187,6 @@ class Pointwise(Operator):
         from tritorch.ops.record.apply import apply
 
         return composed_backend(lambda *operands: apply(self, operands, None))
-
-    def _is_direct(self, kind: dtype) -> bool:
-        rank = category(kind)
-        if rank in self.without or kind.name in _NARROW:
-            return False
-        return rank >= 2 or self.rule in (SAME, ALWAYS_BOOL, COMPLEX_TO_REAL)
 
     def _result_kind(self, kind: np.dtype[Any]) -> np.dtype[Any]:
         return self.result_dtype(from_numpy_dtype(kind)).numpy
@@ -237,6 +248,8 @@ class Pointwise(Operator):
                 name = self.narrow.get(compute.name, self.gpu_name)
                 if compute.is_complex and not gpu_complex().computes(name, len(operands)):
                     path = f"pointwise.{name} (complex)"
+                    from tritorch.gpu.by_host import through_host
+
                     return through_host(path, self.compute)(operands, compute, result)
                 return gpu_pointwise().call(name, tuple(operands), compute, result)
         widens = compute.name in _NARROW and compute.name not in self.narrow

@@ -11,7 +11,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.meta import MetaArray
-from tritorch.core import defaults, published
+from tritorch.core import defaults, late_bound, published
 from tritorch.core.arguments import Number
 from tritorch.core.dims import wrap_dim, wrap_dims
 from tritorch.core.dtype import bool_, dtype, float32, int64, uint8
@@ -19,6 +19,7 @@ from tritorch.core.naming import qualified
 from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor, attach
+from tritorch.host import loops
 from tritorch.ops.record.apply import is_half
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import any_true, require_tensor
@@ -29,7 +30,6 @@ from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out, write_out
 from tritorch.ops.shape.joining import cat
 from tritorch.ops.shape.shape import expand, reshape, unsqueeze
-from tritorch.trees.nodes import register_structseq
 
 _UNSET: Any = object()
 
@@ -105,7 +105,7 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
     dense = x.flags.c_contiguous
     if dense and x.size < 4096 and x.dtype is kind.numpy and x.dtype.char in "fdFDl":
         if x.dtype.char in "fd" and dims and dims[-1] - dims[0] == len(dims) - 1:
-            return _C.sum_dims(x, dims[0], len(dims), keepdim)
+            return loops.sum_dims(x, dims[0], len(dims), keepdim)
         axis = None if len(dims) == x.ndim and not keepdim else dims
         return np.add.reduce(x, axis=axis, keepdims=keepdim)  # type: ignore[call-overload]
     return backend("cpu", "reduction").sum(x, dims, keepdim, kind)
@@ -113,9 +113,11 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
 
 def _total(array: Any) -> Any:
     """The sum of all elements of a small array of floats."""
-    found = _C.sum_dims(array, 0, array.ndim, False)
+    found = loops.sum_dims(array, 0, array.ndim, False)
     return (
-        _C.sum_dims(np.ascontiguousarray(array), 0, array.ndim, False) if found is None else found
+        loops.sum_dims(np.ascontiguousarray(array), 0, array.ndim, False)
+        if found is None
+        else found
     )
 
 
@@ -466,7 +468,7 @@ def _named_tuple(name: str, fields: Sequence[str]) -> Any:
         contents[field] = property(operator.itemgetter(place))
     kind = type(name, (tuple,), contents)
     RETURN_TYPES[name] = kind
-    register_structseq(kind)
+    late_bound.register_result_type(kind)
     return kind
 
 

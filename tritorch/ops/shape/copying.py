@@ -21,7 +21,6 @@ from tritorch.core.dispatching import asked, entered, noted, watching
 from tritorch.core.dtype import dtype, dtype as Dtype
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, attach
-from tritorch.gpu.arrays import empty_pinned
 from tritorch.ops.interpret import vmap
 from tritorch.ops.record.checks import (
     broadcast_shapes,
@@ -296,6 +295,8 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     if self.is_pinned():
         return self
+    from tritorch.gpu.arrays import empty_pinned
+
     array = empty_pinned(tuple(self.shape), self.dtype)
     array[...] = self._array
     return _C.wrap(array)

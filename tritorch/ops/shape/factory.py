@@ -51,7 +51,6 @@ from tritorch.core.tensor import (
     seen_by_numpy,
 )
 from tritorch.core.typed_storage import TypedStorage
-from tritorch.gpu.arrays import from_dlpack as import_array
 from tritorch.ops.interpret import vmap
 from tritorch.ops.interpret.sparse.build import empty as empty_sparse
 from tritorch.ops.record.checks import (
@@ -790,6 +789,8 @@ def _imported(ext_tensor: Any) -> Tensor:
         if int(kind) == 1:
             return _borrowed(from_numpy(np.from_dlpack(ext_tensor)))
     try:
+        from tritorch.gpu.arrays import from_dlpack as import_array
+
         return _C.wrap(import_array(ext_tensor))
     except RuntimeError as error:
         if "not a DLPack capsule" in str(error):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritorch.core.profiling import ActiveProfilerType, DeviceType
+from tritorch.profiling.kinds import ActiveProfilerType, DeviceType
 from tritorch.profiling.kineto import (
     KinetoEvent as _KinetoEvent,
     ProfilerResult as _ProfilerResult,

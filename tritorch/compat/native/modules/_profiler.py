@@ -6,12 +6,6 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from tritorch.core.profiling import (
-    ActiveProfilerType,
-    ExperimentalConfig as _ExperimentalConfig,
-    ProfilerActivity,
-    RecordScope,
-)
 from tritorch.profiling.event_trees import (
     AllocationFields as _ExtraFields_Allocation,
     BackendFields as _ExtraFields_Backend,
@@ -26,6 +20,12 @@ from tritorch.profiling.event_trees import (
     PyCCallFields as _ExtraFields_PyCCall,
     TensorMetadata as _TensorMetadata,
     TorchOpFields as _ExtraFields_TorchOp,
+)
+from tritorch.profiling.kinds import (
+    ActiveProfilerType,
+    ExperimentalConfig as _ExperimentalConfig,
+    ProfilerActivity,
+    RecordScope,
 )
 
 __all__ = [

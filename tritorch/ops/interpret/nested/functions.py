@@ -10,11 +10,11 @@ without a rule runs as it does for dense tensors, and its records come to `run.p
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tritorch.arrays.nested import Jagged
-from tritorch.core.gates import GATES
+from tritorch.core.gates import GATES, LISTENERS
 from tritorch.ops.interpret.nested.record import is_nested, structure_of
 
 JAGGED: dict[str, Callable[..., Any]] = {}
@@ -84,14 +84,19 @@ def of_operator(name: str, function: Callable[..., Any], arguments: Iterable[Any
 def install() -> None:
     """Tells the gates of the functions that have rules."""
     for module, gates in GATES.items():
-        if module not in _MODULES:
-            continue
-        for name, gate in gates.items():
-            shown = (gate.shown or gate).__name__
-            for key in (name, shown if name[:3] != "__r" else name):
-                if key in JAGGED or key in STRIDED:
-                    gate.nested = functools.partial(_call, key)
-                    break
+        _install(module, gates)
+    LISTENERS.append(_install)
+
+
+def _install(module: str, gates: Mapping[str, Any]) -> None:
+    if module not in _MODULES:
+        return
+    for name, gate in gates.items():
+        shown = (gate.shown or gate).__name__
+        for key in (name, shown if name[:3] != "__r" else name):
+            if key in JAGGED or key in STRIDED:
+                gate.nested = functools.partial(_call, key)
+                break
 
 
 _MODULES = frozenset(("tritorch", "tritorch.Tensor", "tritorch.nn.functional", "tritorch._C._nn"))
