@@ -48,6 +48,19 @@ bool Key::add_object(PyObject* object) {
   return add(kObject) && add(reinterpret_cast<std::uintptr_t>(object));
 }
 
+Key::~Key() {
+  for (int i = 0; i < n_tensors_; ++i) {
+    Py_DECREF(held_[i]);
+    Py_DECREF(reinterpret_cast<PyObject*>(tensors_[i]));
+  }
+}
+
+void Key::hold(Tensor* t, const Array* array) {
+  tensors_[n_tensors_] = reinterpret_cast<Tensor*>(Py_NewRef(reinterpret_cast<PyObject*>(t)));
+  arrays_[n_tensors_] = array;
+  held_[n_tensors_++] = Py_NewRef(t->array);
+}
+
 // What of a tensor decides beside its array, in a few bits.
 std::uint64_t Key::flags_of(Tensor* t, bool& fits) const {
   bool wants = t->leaf || is_set(t->node);
@@ -104,8 +117,7 @@ bool Key::add_tensor(Tensor* t) {
     if (!add(kSame | static_cast<std::uint64_t>(memory) << 8) || !add(array->data() - first->data()))
       return false;
   }
-  tensors_[n_tensors_] = t;
-  arrays_[n_tensors_++] = array;
+  hold(t, array);
   return true;
 }
 
@@ -137,7 +149,7 @@ bool Key::add_host_tensor(Tensor* t, const NDArray* array) {
         !add(static_cast<std::uint64_t>(array->data - other->data)))
       return false;
   }
-  tensors_[n_tensors_++] = t;
+  hold(t, nullptr);
   return true;
 }
 

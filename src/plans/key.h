@@ -25,6 +25,9 @@ struct Memory {
 
 class Key {
  public:
+  Key() = default;
+  ~Key();
+  Key(const Key&) = delete;
   static constexpr int kWords = 224, kTensors = 48, kObjects = 24;
 
   // False where a call can have no plan: an argument is neither plain data nor a tensor on a GPU.
@@ -41,6 +44,7 @@ class Key {
   int tensor_count() const { return n_tensors_; }
   Tensor* tensor(int i) const { return tensors_[i]; }
   const Array* array(int i) const { return arrays_[i]; }  // of tensors on a GPU
+  PyObject* held(int i) const { return held_[i]; }  // the array as an object
   bool shares_memory() const { return shares_memory_; }
   int memory_count() const { return n_memories_; }
   const Memory& memory(int i) const { return memories_[i]; }
@@ -58,6 +62,7 @@ class Key {
   bool add_modes();
   bool add_value(PyObject* value, int depth);
   bool add_tensor(Tensor* tensor);
+  void hold(Tensor* tensor, const Array* array);
   bool add_host_tensor(Tensor* tensor, const NDArray* array);
   std::uint64_t flags_of(Tensor* tensor, bool& fits) const;
   bool add_object(PyObject* object);
@@ -66,7 +71,9 @@ class Key {
   int count_ = 0, device_ = -1;
   bool on_host_ = false, shares_memory_ = false;
   Py_ssize_t bytes_ = 0;
+  // Held, with their arrays: while the interpreter lock is given up, others may let them go.
   Tensor* tensors_[kTensors];
+  PyObject* held_[kTensors];
   const Array* arrays_[kTensors];
   int n_tensors_ = 0;
   Memory memories_[kTensors];

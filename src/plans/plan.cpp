@@ -300,7 +300,7 @@ namespace {
 
 std::vector<PyObject*> arrays_of(const Key& key) {
   std::vector<PyObject*> arrays;
-  for (int i = 0; i < key.tensor_count(); ++i) arrays.push_back(key.tensor(i)->array);
+  for (int i = 0; i < key.tensor_count(); ++i) arrays.push_back(key.held(i));
   return arrays;
 }
 
@@ -510,8 +510,8 @@ bool Plan::confirms(const Key& key, const Trace& trace, const std::vector<Ref>& 
   }
   for (std::size_t i = 0; good && i < arrays.size(); ++i)
     good = same_contents(arrays[i], key.tensor(static_cast<int>(i))->array);
-  PyErr_Clear();
-  if (!good || next != makes_.size()) why = "its functions give other numbers when they are called again";
+  if (!good || next != makes_.size())
+    why = "its functions give other numbers when they are called again";
   return why.empty();
 }
 

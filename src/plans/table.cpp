@@ -21,6 +21,7 @@ thread_local int withheld = 0;
 namespace {
 
 constexpr std::size_t kMostEntries = 512;  // of a function
+constexpr int kManyKeys = 2048, kRest = 1 << 15;  // calls
 constexpr int kMostTries = 3;              // calls that are watched, of which no two agree
 
 // Of what the result of a watched call leads to: [(record, params), ...].
@@ -57,6 +58,10 @@ bool may_plan(PyObject* const* args, Py_ssize_t n, PyObject* names, bool makes) 
 
 PyObject* Table::call(PyObject* function, PyObject* const* args, std::size_t flagged,
                       PyObject* names) {
+  if (resting_ > 0) {
+    --resting_;
+    return PyObject_Vectorcall(function, args, flagged, names);
+  }
   Key key;
   if (!key.take(args, PyVectorcall_NARGS(flagged), names)) {
     if (PyErr_Occurred()) return nullptr;
@@ -69,7 +74,7 @@ PyObject* Table::call(PyObject* function, PyObject* const* args, std::size_t fla
     const std::shared_ptr<Entry> entry = first->second;  // what runs below may clear the table
     if (entry->ready) {
       PyObject* result = entry->ready->run(key);
-      if (result) ++runs_;
+      if (result) ++runs_, ++recent_runs_;
       if (result || PyErr_Occurred()) return result;
     } else if (!entry->never && !entry->busy && ++entry->seen > 1) {
       return watch(key, entry, function, args, flagged, names);
@@ -79,6 +84,10 @@ PyObject* Table::call(PyObject* function, PyObject* const* args, std::size_t fla
   PyObject* result = PyObject_Vectorcall(function, args, flagged, names);
   if (!result) return nullptr;
   if (entries_.size() >= kMostEntries) make_room();
+  if (++recent_keys_ == kManyKeys) {  // where hardly a call comes again, keys are in vain
+    if (recent_runs_ < recent_keys_) resting_ = kRest;
+    recent_keys_ = recent_runs_ = 0;
+  }
   auto entry = std::make_shared<Entry>();
   entry->words = key.words();
   entry->objects = key.objects();
@@ -112,7 +121,10 @@ struct Again {
     const Ref now(PyObject_CallNoArgs(random_state));
     if (!now || !Ref(PyObject_CallOneArg(random_state, random.get()))) return false;
     const bool good = plan.confirms(key, trace, copies, why);
-    return Ref(PyObject_CallOneArg(random_state, now.get())) && good;
+    TakenError error;  // the generator is set back whatever came up
+    const bool back = static_cast<bool>(Ref(PyObject_CallOneArg(random_state, now.get())));
+    if (error) error.restore();
+    return back && good;
   }
 
   // Values decide nothing: the same records are called on tensors without memory.
@@ -158,6 +170,7 @@ PyObject* Table::watch(const Key& key, const std::shared_ptr<Entry>& entry, PyOb
     Trace watched(key, device, on_host ? nullptr : current_stream(device));
     result = PyObject_Vectorcall(function, args, flagged, names);
     if (result) learn(*entry, key, watched, again, result);
+    if (PyErr_Occurred()) Py_CLEAR(result);  // a Ctrl-C
   } catch (const PythonError&) {
     Py_CLEAR(result);
   } catch (...) {
@@ -178,7 +191,7 @@ void Table::learn(Entry& entry, const Key& key, Trace& watched, const Again& aga
       good = again.is_confirmed(*plan, key, watched, entry.why) &&
              again.agrees_without_values(watched, result, entry.why);
       trace = outer;
-      PyErr_Clear();
+      if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     }
     if (good) {
       plan->prepare();

@@ -42,6 +42,7 @@ class Table {
 
   std::unordered_multimap<std::uint64_t, std::shared_ptr<Entry>> entries_;
   long long runs_ = 0;
+  int recent_keys_ = 0, recent_runs_ = 0, resting_ = 0;
 };
 
 // Whether a call may have a plan, as far as a glance tells: a plain tensor comes before any other.
