@@ -67,7 +67,13 @@ def _along_last(ufunc: Any, x: Array, dims: Dims, keepdim: bool) -> Array | None
 
 def _fold(ufunc: Any, x: Array, kind: np.dtype[Any], dims: Dims, keepdim: bool) -> Any:
     """ufunc.reduce over dims, in a type; large arrays in chunks over threads."""
-    if kind in rows.BLAS and x.dtype is kind and x.flags.c_contiguous:
+    if x.dtype is kind and kind in rows.BLAS and x.flags.c_contiguous:
+        if dims and dims[-1] - dims[0] == len(dims) - 1 and dims[-1] == x.ndim - 1 and x.size:
+            first = dims[0]  # the last dims
+            shape = x.shape[:first]
+            quick = _of_rows(ufunc, x, x.size // math.prod(shape) if first else x.size)
+            if quick is not None:
+                return quick.reshape(shape + (1,) * len(dims) if keepdim else shape)
         quick = _by_rows(ufunc, x, dims)
         if quick is not None:
             return quick.reshape(_reduced(x.shape, dims, keepdim))
@@ -308,12 +314,16 @@ def argmin(x: Array, dim: int, keepdim: bool) -> Array:
 
 def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
     """The variance over dims."""
-    if dims == (x.ndim - 1,) and rowwise.pays(x.shape[-1], x):
-        n, kind = x.shape[-1], x.dtype
+    n, kind = x.shape[-1], x.dtype
+    if len(dims) == x.ndim > 1 and x.flags.c_contiguous and x.size <= threads.BLOCK:
+        n = x.size  # one row
+    elif dims != (x.ndim - 1,):
+        n = 0
+    if rowwise.pays(n, x):
         out = np.empty((x.size // n, 1), kind)
         given = rowwise.number(n, kind), rowwise.number(max(n - correction, 0), kind)
         rowwise.rowwise(_row_variance, "acc", kind)(x.reshape(-1, n), *given, out)
-        return out.reshape(x.shape[:-1] + (1,) * keepdim)
+        return out.reshape(_reduced(x.shape, dims, keepdim))
     return var_mean(x, dims, correction, keepdim)[0]
 
 

@@ -58,7 +58,7 @@ def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
                 (slice(at, None), slice(0, n - at)), (slice(0, at), slice(n - at, None))
             )  # fmt: skip
     for pairs in itertools.product(*places):
-        to, source = (tuple(pair[i] for pair in pairs) for i in range(2))
+        to, source = zip(*pairs)
         put(out[to], x[source])
     return out
 
@@ -127,12 +127,13 @@ def pad(x: Array, padding: tuple[int, ...], mode: str, value: float) -> Array:
     """Elements added at both ends of the last dims."""
     sides = _sides(x.ndim, padding)
     if mode == "constant":
-        out = np.full([n + a + b for n, (a, b) in zip(x.shape, sides)], value, x.dtype)
-        # Negative padding cuts.
-        keep = [slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, sides)]
-        inner = x[tuple(keep)]
-        here = tuple(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(inner.shape, sides))
-        put(out[here], inner)
+        out = np.empty([n + a + b for n, (a, b) in zip(x.shape, sides)], x.dtype)
+        out.fill(value)
+        if min(padding) < 0:  # cuts
+            keep = [slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, sides)]
+            x = x[tuple(keep)]
+        here = [slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(x.shape, sides)]
+        put(out[tuple(here)], x)
         return out
     for dim, (before, after) in enumerate(sides):
         if before or after:

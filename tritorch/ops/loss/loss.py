@@ -71,13 +71,14 @@ def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
 
 
 def _pair(name: str, input: Tensor, target: Tensor, above: int = 3) -> tuple[Tensor, Tensor]:
-    if input.shape != target.shape:
-        warnings.warn(
-            f"Using a target size ({target.shape}) that is different to the input size "
-            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=above,
-        )
+    if input.shape == target.shape:
+        return input, target
+    warnings.warn(
+        f"Using a target size ({target.shape}) that is different to the input size "
+        f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        stacklevel=above,
+    )
     return broadcast_tensors(input, target)  # type: ignore[return-value]
 
 

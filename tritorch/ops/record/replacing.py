@@ -81,9 +81,11 @@ def _replace_pointwise(
         return found if tensor.dtype is result else tensor.to(result)._array
 
     op.compute = compute  # type: ignore[method-assign, assignment]
+    op.elements.clear()
 
     def undo() -> None:
         fast.update(kept)
         del op.compute
+        op.elements.clear()
 
     return undo

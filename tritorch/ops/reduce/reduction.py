@@ -637,7 +637,10 @@ def _spread_arguments(
     correction = 1 if correction is None else correction
     dims = range(input.ndim) if dim is None else wrap_dims(dim, input.ndim) if input.ndim else ()
     shape = input._array.shape
-    n = math.prod(shape[d] for d in dims) if 0 not in shape else 0
+    if 0 in shape:
+        n = 0
+    else:
+        n = math.prod(shape if dim is None else [shape[d] for d in dims])
     if n - correction <= 0:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "

@@ -401,10 +401,11 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         )
     for dim in dims if input.ndim == 0 else ():
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    wrapped = tuple(wrap_dim(dim, input.ndim) for dim in dims)
+    wrapped = tuple([wrap_dim(dim, input.ndim) for dim in dims])
+    shape = input._array.shape
     if input.numel() == 0:
         return input.clone()
-    if any(shift % input.shape[dim] == 0 for shift, dim in zip(shifts, wrapped)):
+    if 0 in [shift % shape[dim] for shift, dim in zip(shifts, wrapped)]:
         input = input.contiguous()  # PyTorch joins it with nothing, which has no memory format
     return _roll.call((input,), (shifts, wrapped))
 

@@ -20,7 +20,7 @@ from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import backend
-from tritorch.ops.record.checks import require_known, require_options, require_storage
+from tritorch.ops.record.checks import TOO_MANY, require_known, require_options, require_storage
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.publishing import public
 from tritorch.ops.shape.factory import _check_shape, _finish, place
@@ -69,8 +69,23 @@ def _steps(start: Any, end: Any, step: Any, kind: dtype, where: Any) -> Any:
         from tritorch.gpu.shape import shaping
 
         return shaping.arange(start, step, count, kind, where.index or 0)
+    if kind is int64 and start > -_FAR and step > 0 and start + count * step < _FAR:
+        return np.arange(start, start + count * step, step, np.int64)
     steps = np.arange(count, dtype=np.int64 if category(kind) < 2 else np.float64)
     return arrays.cast(start + steps * step, kind)
+
+
+_INT = frozenset((int,))
+_FAR = 1 << 40  # less than what memory or an integer holds
+
+
+def _integers(*bounds: int) -> tuple[int, int, int] | None:
+    """Start, end and step of a usual range of integers; None of any other."""
+    if not 1 <= len(bounds) <= 3:
+        return None
+    start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    usual = step > 0 and -_FAR < start <= end < _FAR and end - start < step * TOO_MANY
+    return (start, end, step) if usual else None
 
 
 _arange = Maker(
@@ -91,10 +106,14 @@ def arange(
     **named: Any,
 ) -> Tensor:
     """Values from start to end (excluded) by step."""
-    require_known("arange", named, "start", "end", "step")
     require_options("arange", dtype, layout, requires_grad, pin_memory)
+    if not named and out is None and dtype in (None, int64) and _INT.issuperset(map(type, args)):
+        whole = _integers(*args)
+        if whole is not None:
+            return _finish(_arange(*whole, int64, place(device)), requires_grad, None)
+    require_known("arange", named, "start", "end", "step")
     bounds = [*args]
-    for name in ("start", "end", "step"):
+    for name in ("start", "end", "step") if named else ():
         if name in named:
             if name == "end" and not bounds and "start" not in named:
                 bounds.append(0)

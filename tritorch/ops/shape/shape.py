@@ -193,7 +193,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 def _expand_array(array: Any, shape: tuple[int, ...]) -> Any:
     if type(array) is ndarray:  # NumPy's own takes twice as long, and makes strides 0 of sizes 1
-        return arrays.strided(array, shape, _expanded_strides(array, shape), 0)
+        return _C.strided_view(array, shape, _expanded_strides(array, shape), 0)
     return array.expand(shape)
 
 
