@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "compilation/region.h"
+#include "host/halves.h"
 #include "ref.h"
 #include "tensor/fields.h"
 #include "tensor/quiet.h"
@@ -207,7 +208,9 @@ std::shared_ptr<const Plan> find_plan(Plans* self, const Call& call) {
 Ref cast_to(PyObject* array, PyObject* to) {
   if (PyCallable_Check(to)) return Ref(PyObject_CallOneArg(to, array));
   Ref made(like_array(array, to));
-  return made && copy_into(made.get(), array) ? made : Ref();
+  if (!made) return made;
+  if (host::cast_halves(as_ndarray(array), as_ndarray(made.get()))) return made;
+  return copy_into(made.get(), array) ? made : Ref();
 }
 
 // The result's array; where it is written at once, None.  Null with a Python error set.
@@ -298,7 +301,9 @@ int may_write(const Tensor* target, const Call& call, const Plan& plan) {
 bool put(PyObject* target, PyObject* operand) {
   const QuietScope quiet;
   if (!quiet.entered()) return false;
-  return as_ndarray(operand) ? copy_into(target, operand) : fill_with(target, operand);
+  const NDArray* array = as_ndarray(operand);
+  if (!array) return fill_with(target, operand);
+  return host::cast_halves(array, as_ndarray(target)) || copy_into(target, operand);
 }
 
 // write(target, *inputs) -> whether the result was written into a tensor; else that is not ours

@@ -207,13 +207,17 @@ def convert(array: Any, kind: Any) -> Any:
     hold Python's lock."""
     if type(array) is not ndarray:
         return array.astype(kind)
-    old = array.dtype
-    if old is _SINGLE and is_bfloat16(np.dtype(kind)):
+    old, kind = array.dtype, np.dtype(kind)
+    if "e" in (old.char, kind.char) and _SINGLE in (old, kind):
+        out = np.empty(array.shape, kind)
+        if array.size < _MANY and _C.cast_halves(array, out):
+            return out
+    if old is _SINGLE and is_bfloat16(kind):
         chain = _rounding
     elif kind is _SINGLE and is_bfloat16(old):
         chain = _widening
     else:
-        chain = _cast_of_many(old, np.dtype(kind)) if array.size >= _MANY else None
+        chain = _cast_of_many(old, kind) if array.size >= _MANY else None
     if chain is None or not array.flags.c_contiguous:
         return _converted(array, kind)
     out = np.empty(array.shape, kind)

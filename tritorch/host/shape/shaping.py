@@ -20,8 +20,8 @@ def cat(arrays: Sequence[Array], dim: int) -> Array:
     """Arrays joined along a dim."""
     first = arrays[0]
     n, shape = first.ndim, list(first.shape)
-    if sum(x.size for x in arrays) < _JOINED or not -n <= dim < n:
-        return np.concatenate(arrays, axis=dim)
+    if sum([x.size for x in arrays]) < _JOINED or not -n <= dim < n:
+        return np.concatenate(arrays, dim)
     dim %= n
     if not all(
         x.dtype is first.dtype and x.flags.c_contiguous and x.ndim == first.ndim

@@ -97,6 +97,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 chosen = backend("cpu", "indexing").masked_select(array, mask)
                 return _index.finish(chosen, self)
         return _index_with(*_flattened(self, key))
+    elif isinstance(key, Tensor) and key.dtype is int64 and key.ndim and array is not None:
+        if array.ndim:
+            return _index.call((self, *_beside(self, (key,))))
     plain, advanced = _parse(self, key)
     view = basic_index(self, plain) if plain != (Ellipsis,) or not advanced else self
     if not advanced:
@@ -359,7 +362,7 @@ def _index_with(x: Tensor, advanced: list[tuple[int, Tensor]]) -> Tensor:
 def _beside(x: Tensor, indices: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
     """Indices on the device of what they index; those of the CPU may index any device's tensors."""
     where = x.device
-    if all(index is None or index.device == where for index in indices):
+    if not [1 for index in indices if index is not None and index.device != where]:
         return indices
     for index in indices:
         if index is not None and index.device != where and index.device.type != "cpu":

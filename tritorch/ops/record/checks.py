@@ -209,7 +209,7 @@ _INT = frozenset((int,))
 
 def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes given as ints or as one sequence."""
-    if len(args) == 1 and isinstance(args[0], tuple):
+    if len(args) == 1 and isinstance(args[0], (tuple, list)):
         args = tuple(args[0])
     if _INT.issuperset(map(type, args)):
         return args

@@ -184,15 +184,15 @@ def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
     if arrays is None or type(dim) is not int:
         return None
     shape = arrays[0].shape
-    if (
-        any(array.shape != shape for array in arrays)
-        or not -len(shape) <= dim + 1 <= len(shape) + 1
-    ):
+    if [1 for array in arrays if array.shape != shape] or not -len(shape) <= dim + 1 <= len(
+        shape
+    ) + 1:
         return None
     dim %= len(shape) + 1
     if len(shape) in _LAST_ORDER and not arrays[0].flags.c_contiguous:
         return None  # a memory format may be kept
-    rows = [array.reshape(*shape[:dim], 1, *shape[dim:]) for array in arrays]
+    row = (*shape[:dim], 1, *shape[dim:])
+    rows = [array.reshape(row) for array in arrays]
     out = shaping.cat(rows, dim)
     if not out.flags.c_contiguous:
         out = np.ascontiguousarray(out)

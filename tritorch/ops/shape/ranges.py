@@ -263,10 +263,11 @@ def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]
     if category(kind) < 2:
         start, end = int(start), int(end)
     step = (end - start) / (steps - 1)
-    i = np.arange(steps)
     # From both ends, so that both are exact.
-    array = np.where(i < steps // 2, start + i * step, end - (steps - 1 - i) * step)
-    return arrays.cast(array.astype(wide), kind)
+    half = steps // 2
+    low = start + np.arange(half) * step
+    high = end - np.arange(steps - 1 - half, -1, -1) * step
+    return arrays.cast(np.concatenate((low, high), dtype=wide, casting="unsafe"), kind)
 
 
 _linspace = Maker(

@@ -117,7 +117,8 @@ attach(_unsafe_view=view)
 
 def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """Another shape: a view where the strides allow, else a copy."""
-    shape = one_of("reshape", shape, named, "shape")
+    if named or not shape:
+        shape = one_of("reshape", shape, named, "shape")
     try:
         array = input._a
     except AttributeError:
@@ -320,15 +321,15 @@ _transpose = view_operator(
 
 def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """The dims in another order."""
-    dims = one_of("permute", dims, named, "dims")
-    given = sizes(dims)
-    if len(given) != input.ndim:
+    given = sizes(one_of("permute", dims, named, "dims") if named or not dims else dims)
+    ndim = input.ndim
+    if len(given) != ndim:
         raise RuntimeError(
             f"permute(sparse_coo): number of dimensions in the tensor input does not match the "
             f"length of the desired ordering of dimensions i.e. input.dim() = {input.ndim} is not "
             f"equal to len(dims) = {len(given)}"
         )
-    order = tuple(wrap_dim(dim, input.ndim) for dim in given)
+    order = tuple([wrap_dim(dim, ndim) for dim in given])
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
     return _reordered(input, order)
@@ -529,7 +530,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
         dims = wrap_dims(dim, len(shape))
     if not shape:
         return alias(input)
-    dims = tuple(i for i in dims if shape[i] == 1)
+    dims = tuple([i for i in dims if shape[i] == 1])
     out = _squeeze.call((input,), (dims,))
     if out._raw_node is None or isinstance(dim, (tuple, list)):
         return out
