@@ -23,11 +23,11 @@ NDArray* dense(PyObject* given, Py_ssize_t size, const char* what) {
 namespace tritorch {
 
 bool add_host_functions(PyObject* module) {
-  return host::add_attention(module) && host::add_conv(module) && host::add_copies(module) && host::add_halves(module) &&
-         host::add_elementary(module) && host::add_indexing(module) && host::add_norms(module) &&
-         host::add_pooling(module) && host::add_resampling(module) && host::add_row_norms(module) &&
-         host::add_scaled_sums(module) && host::add_scans(module) && host::add_sorting(module) &&
-         host::add_columns(module);
+  return host::add_attention(module) && host::add_conv(module) && host::add_copies(module) &&
+         host::add_halves(module) && host::add_elementary(module) && host::add_indexing(module) &&
+         host::add_norms(module) && host::add_pooling(module) && host::add_resampling(module) &&
+         host::add_row_norms(module) && host::add_scaled_sums(module) && host::add_scans(module) &&
+         host::add_sorting(module) && host::add_columns(module);
 }
 
 }  // namespace tritorch

@@ -1,4 +1,5 @@
-// NumPy casts float16 element by element, 2 to 4 ns each; these loops are vectors.  Bits are NumPy's
+// NumPy casts float16 element by element, 2 to 4 ns each; these loops are vectors.  Bits are
+// NumPy's
 // (`convert` in tritorch/arrays/arrays.py), payloads of NaN included.
 #include "host/halves.h"
 
@@ -17,32 +18,35 @@ constexpr std::uint32_t kBias = 0x38000000;  // what exponents differ by
 
 TRITORCH_WIDEST(void, widen, (const std::uint16_t* from, std::uint32_t* to, Py_ssize_t n),
                 (from, to, n), {
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    const std::uint32_t sign = (from[i] & 0x8000U) << 16, rest = from[i] & 0x7fffU;
-    const auto small = std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<int>(rest)) *
-                                                    0x1p-24F);
-    const std::uint32_t usual = (rest << 13) + kBias + (rest >= 0x7c00U ? kBias : 0);
-    to[i] = sign | (rest < 0x400U ? small : usual);
-  }
-})
+                  for (Py_ssize_t i = 0; i < n; ++i) {
+                    const std::uint32_t sign = (from[i] & 0x8000U) << 16, rest = from[i] & 0x7fffU;
+                    const auto small = std::bit_cast<std::uint32_t>(
+                        static_cast<float>(static_cast<int>(rest)) * 0x1p-24F);
+                    const std::uint32_t usual =
+                        (rest << 13) + kBias + (rest >= 0x7c00U ? kBias : 0);
+                    to[i] = sign | (rest < 0x400U ? small : usual);
+                  }
+                })
 
 TRITORCH_WIDEST(void, narrow, (const std::uint32_t* from, std::uint16_t* to, Py_ssize_t n),
                 (from, to, n), {
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    const std::uint32_t sign = (from[i] >> 16) & 0x8000U, rest = from[i] & 0x7fffffffU;
-    const std::uint32_t shifted = rest - kBias;
-    const std::uint32_t usual = (shifted + 0xfffU + ((shifted >> 13) & 1U)) >> 13;
-    // The sum rounds to what the least bits of float16 are.
-    const std::uint32_t small =
-        std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) + 0.5F) - 0x3f000000U;
-    const std::uint32_t payload = (rest & 0x7fffffU) >> 13;
-    const std::uint32_t nan = 0x7c00U + (payload ? payload : 1U);
-    std::uint32_t found = rest < 0x38800000U ? small : usual;
-    found = rest >= 0x47800000U ? 0x7c00U : found;
-    found = rest > 0x7f800000U ? nan : found;
-    to[i] = static_cast<std::uint16_t>(sign | found);
-  }
-})
+                  for (Py_ssize_t i = 0; i < n; ++i) {
+                    const std::uint32_t sign = (from[i] >> 16) & 0x8000U,
+                                        rest = from[i] & 0x7fffffffU;
+                    const std::uint32_t shifted = rest - kBias;
+                    const std::uint32_t usual = (shifted + 0xfffU + ((shifted >> 13) & 1U)) >> 13;
+                    // The sum rounds to what the least bits of float16 are.
+                    const std::uint32_t small =
+                        std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) + 0.5F) -
+                        0x3f000000U;
+                    const std::uint32_t payload = (rest & 0x7fffffU) >> 13;
+                    const std::uint32_t nan = 0x7c00U + (payload ? payload : 1U);
+                    std::uint32_t found = rest < 0x38800000U ? small : usual;
+                    found = rest >= 0x47800000U ? 0x7c00U : found;
+                    found = rest > 0x7f800000U ? nan : found;
+                    to[i] = static_cast<std::uint16_t>(sign | found);
+                  }
+                })
 
 bool is_native(const NDArray* a, int number) {
   return a->dtype()->number == number && a->dtype()->byteorder == '=';

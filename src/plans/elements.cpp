@@ -1,8 +1,8 @@
 // Note [Plans of elements]
 // What a pointwise record computes on ndarrays and numbers, Python decides: to which dtype each
 // operand is cast, which function runs, to what its result is cast (`decide` in
-// tritorch/ops/record/elements.py).  That depends on the operands' dtypes, on whether they have dims
-// and on the numbers' types alone, which are the key of a plan; sizes, strides and the numbers
+// tritorch/ops/record/elements.py).  That depends on the operands' dtypes, on whether they have
+// dims and on the numbers' types alone, which are the key of a plan; sizes, strides and the numbers
 // themselves are its arguments.  A call whose key is known takes no Python of ours but the record's
 // function.  Whatever a plan does not cover is not mine: the record's general path takes it, which
 // gives the same.
@@ -22,11 +22,11 @@
 namespace tritorch::plans {
 namespace {
 
-constexpr Py_ssize_t kMost = 8;            // operands
-constexpr int kMostDims = 64;              // NumPy's limit
-constexpr std::size_t kMostPlans = 64;     // of a record: beyond, it begins anew
-constexpr Py_ssize_t kLarge = 1 << 20;     // elements from which threads pay (`BIG` in Python)
-constexpr Py_ssize_t kShared = 1 << 15;    // the same for casts and for results that are written
+constexpr Py_ssize_t kMost = 8;          // operands
+constexpr int kMostDims = 64;            // NumPy's limit
+constexpr std::size_t kMostPlans = 64;   // of a record: beyond, it begins anew
+constexpr Py_ssize_t kLarge = 1 << 20;   // elements from which threads pay (`BIG` in Python)
+constexpr Py_ssize_t kShared = 1 << 15;  // the same for casts and for results that are written
 
 // What a number is, among the addresses of dtypes.
 enum Number : std::uintptr_t { kFloat = 2, kInt = 4, kBool = 6, kComplex = 8 };
@@ -35,7 +35,7 @@ struct Plan {
   std::vector<std::uintptr_t> words;
   std::vector<Ref> dtypes;  // so that no other has their addresses
   bool computes = false;    // else every such call is somebody else's
-  Ref function;             // of operands, and where `writes`, of what the result goes into;
+  Ref function;             // of operands, and where it `writes`, of `out`;
                             // nothing: the operand is the result
   Ref chain;                // is asked first, from so many elements on; or nothing
   Py_ssize_t least = 0;
@@ -65,9 +65,9 @@ PyObject* type_of(std::uintptr_t number) {
 struct Call {
   PyObject* const* inputs;
   Py_ssize_t n;
-  NDArray* target = nullptr;         // what is written, or nothing
-  PyObject* operands[kMost + 1];     // arrays and numbers
-  std::uintptr_t words[kMost + 1];   // the target's first
+  NDArray* target = nullptr;        // what is written, or nothing
+  PyObject* operands[kMost + 1];    // arrays and numbers
+  std::uintptr_t words[kMost + 1];  // the target's first
   int nd = 0;
   Py_ssize_t shape[kMostDims];
   Py_ssize_t size = 1;
@@ -164,10 +164,9 @@ std::shared_ptr<const Plan> make_plan(const Plans* self, const Call& call) {
     if (word > kComplex)
       plan->dtypes.push_back(Ref::to(reinterpret_cast<PyObject*>(word & ~std::uintptr_t{1})));
     if (i == 0) continue;
-    PyObject* operand =
-        word > kComplex
-            ? Py_BuildValue("(OO)", plan->dtypes.back().get(), word & 1 ? Py_False : Py_True)
-            : Py_NewRef(type_of(word));
+    PyObject* operand = word > kComplex ? Py_BuildValue("(OO)", plan->dtypes.back().get(),
+                                                        word & 1 ? Py_False : Py_True)
+                                        : Py_NewRef(type_of(word));
     if (!operand) return nullptr;
     PyTuple_SET_ITEM(given.get(), i, operand);
   }
@@ -186,7 +185,8 @@ std::shared_ptr<const Plan> make_plan(const Plans* self, const Call& call) {
   for (Py_ssize_t i = 0; i < call.n; ++i) plan->casts.push_back(Ref::to(PyTuple_GetItem(casts, i)));
   plan->computed = Ref::to(computed), plan->result = Ref::to(result);
   plan->cast_result = Ref::to(cast_result);
-  plan->is_cast = std::ranges::any_of(plan->casts, [](const Ref& to) { return to.get() != Py_None; });
+  plan->is_cast =
+      std::ranges::any_of(plan->casts, [](const Ref& to) { return to.get() != Py_None; });
   return PyErr_Occurred() ? nullptr : plan;
 }
 
@@ -196,7 +196,8 @@ std::shared_ptr<const Plan> find_plan(Plans* self, const Call& call) {
   if (self->epoch != ambient_epoch) known.clear(), self->epoch = ambient_epoch;
   const auto count = static_cast<std::size_t>(call.n + 1);
   for (const auto& plan : known)
-    if (plan->words.size() == count && std::equal(call.words, call.words + count, plan->words.data()))
+    if (plan->words.size() == count &&
+        std::equal(call.words, call.words + count, plan->words.data()))
       return plan;
   auto plan = make_plan(self, call);
   if (!plan) return nullptr;
@@ -236,8 +237,10 @@ Ref compute(const Call& call, const Plan& plan) {
     operands[i] = cast[i].get();
   }
   if (plan.writes) {
+    static PyObject* out = Py_BuildValue("(s)", "out");
+    if (!out) return Ref();
     operands[n] = reinterpret_cast<PyObject*>(call.target);
-    const Ref done(PyObject_Vectorcall(plan.function.get(), operands, n + 1, nullptr));
+    const Ref done(PyObject_Vectorcall(plan.function.get(), operands, n, out));
     return done ? Ref::to(Py_None) : Ref();
   }
   if (chained && !plan.widens) {
@@ -259,7 +262,8 @@ Ref compute(const Call& call, const Plan& plan) {
 }
 
 // plans(*inputs) -> Tensor, or None where that is not ours
-PyObject* plans_call(PyObject* object, PyObject* const* args, std::size_t flagged, PyObject* names) {
+PyObject* plans_call(PyObject* object, PyObject* const* args, std::size_t flagged,
+                     PyObject* names) {
   auto* self = reinterpret_cast<Plans*>(object);
   if (names) return PyErr_Format(PyExc_TypeError, "inputs have no names");
   Call call{args, PyVectorcall_NARGS(flagged)};
@@ -278,9 +282,11 @@ PyObject* plans_call(PyObject* object, PyObject* const* args, std::size_t flagge
 int may_write(const Tensor* target, const Call& call, const Plan& plan) {
   const NDArray* array = call.target;
   if (target->inference || !array->is_writeable() || !call.broadcasts_to(*array)) return 0;
-  if (plan.function && (call.nd != array->nd || call.size != static_cast<Py_ssize_t>(array->size()))) return 0;
-  if (static_cast<Py_ssize_t>(array->size()) >= kShared || std::find(array->strides, array->strides + array->nd, 0) !=
-                                   array->strides + array->nd)
+  if (plan.function &&
+      (call.nd != array->nd || call.size != static_cast<Py_ssize_t>(array->size())))
+    return 0;
+  if (static_cast<Py_ssize_t>(array->size()) >= kShared ||
+      std::find(array->strides, array->strides + array->nd, 0) != array->strides + array->nd)
     return 0;
   if (target->shared && is_set(target->shared->lent)) return 0;
   const std::int64_t itemsize = itemsize_of(target->array);

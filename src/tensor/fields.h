@@ -100,11 +100,11 @@ struct Operator {
   char describes;      // whether not the shapes are kept, but what describe() says
   char keeps_numbers;  // a number among operands is saved, so a second pass is one too many
   Placing placing;
-  unsigned deciding;  // bit j: input j has a say in the result's memory format
-  char masks;         // so many inputs at the start are not cast
+  unsigned deciding;       // bit j: input j has a say in the result's memory format
+  char masks;              // so many inputs at the start are not cast
   char is_view, variadic;  // the result is a view; the last input stands for all from there on
-  unsigned apart;     // bit j: input j, where it is a number, is no operand
-  unsigned profiled;  // the number of its name in profiles plus one, or kUnnamed; 0: not asked
+  unsigned apart;          // bit j: input j, where it is a number, is no operand
+  unsigned profiled;       // the number of its name in profiles plus one, or kUnnamed; 0: not asked
 };
 
 struct Node {

@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kMostDims = 64;  // NumPy's limit, and PyTorch's
 // Entries of the table of NumPy's C API, whose places are part of its ABI.
-constexpr int kCopyInto = 50, kFillWithScalar = 104, kNewFromDescr = 94, kNewLikeArray = 277, kSetBaseObject = 282;
+constexpr int kCopyInto = 50, kFillWithScalar = 104, kNewFromDescr = 94, kNewLikeArray = 277,
+              kSetBaseObject = 282;
 
 using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*,
                                    const Py_ssize_t*, void*, int, PyObject*);

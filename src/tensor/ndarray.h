@@ -96,8 +96,8 @@ PyObject* new_array(int nd, const Py_ssize_t* shape, PyObject* descr);
 PyObject* view_of(PyObject* source, int nd, const Py_ssize_t* shape, const Py_ssize_t* strides,
                   char* data, PyObject* descr = nullptr);
 
-// A new array as NumPy's astype makes one: in another's order, of a dtype; its elements are anything.
-// Null with a Python error set on failure.
+// A new array as NumPy's astype makes one: in another's order, of a dtype; its elements are
+// anything. Null with a Python error set on failure.
 PyObject* like_array(PyObject* array, PyObject* descr);
 
 // to[...] = from with whatever cast that takes.  False with a Python error set on failure.

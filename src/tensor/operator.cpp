@@ -426,22 +426,22 @@ PyObject* operator_wants(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return PyBool_FromLong(wanted.any);
 }
 
-PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nullptr},
-                                  {"finish", TRITORCH_FASTCALL(operator_finish), nullptr},
-                                  {"apply", TRITORCH_FASTCALL(operator_apply), nullptr},
-                                  {"computable", TRITORCH_FASTCALL(operator_computable), nullptr},
-                                  {"finish_cast", TRITORCH_FASTCALL(operator_finish_cast), nullptr},
-                                  {"finish_with", TRITORCH_FASTCALL(operator_finish_with), nullptr},
-                                  {"finish_view", TRITORCH_FASTCALL(operator_finish_view), nullptr},
-                                  {"place", TRITORCH_FASTCALL(operator_place), nullptr},
-                                  {"place_view", TRITORCH_FASTCALL(operator_place_view), nullptr},
-                                  {"view_batch", TRITORCH_FASTCALL(operator_view_batch), nullptr},
-                                  {"finish_many", TRITORCH_FASTCALL(operator_finish_many), nullptr},
-                                  {"call_on_host", TRITORCH_FASTCALL(operator_call_on_host),
-                                   nullptr},
-                                  {"record", TRITORCH_FASTCALL(operator_record), nullptr},
-                                  {"wants", TRITORCH_FASTCALL(operator_wants), nullptr},
-                                  {nullptr, nullptr, 0, nullptr}};
+PyMethodDef operator_methods[] = {
+    {"_define", operator_define, METH_VARARGS, nullptr},
+    {"finish", TRITORCH_FASTCALL(operator_finish), nullptr},
+    {"apply", TRITORCH_FASTCALL(operator_apply), nullptr},
+    {"computable", TRITORCH_FASTCALL(operator_computable), nullptr},
+    {"finish_cast", TRITORCH_FASTCALL(operator_finish_cast), nullptr},
+    {"finish_with", TRITORCH_FASTCALL(operator_finish_with), nullptr},
+    {"finish_view", TRITORCH_FASTCALL(operator_finish_view), nullptr},
+    {"place", TRITORCH_FASTCALL(operator_place), nullptr},
+    {"place_view", TRITORCH_FASTCALL(operator_place_view), nullptr},
+    {"view_batch", TRITORCH_FASTCALL(operator_view_batch), nullptr},
+    {"finish_many", TRITORCH_FASTCALL(operator_finish_many), nullptr},
+    {"call_on_host", TRITORCH_FASTCALL(operator_call_on_host), nullptr},
+    {"record", TRITORCH_FASTCALL(operator_record), nullptr},
+    {"wants", TRITORCH_FASTCALL(operator_wants), nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 PyMemberDef operator_members[] = {
     {"node_type", T_OBJECT, offsetof(Operator, node_type), READONLY, nullptr},
     {"differentiable", T_BOOL, offsetof(Operator, differentiable), 0, nullptr},

@@ -81,7 +81,8 @@ def is_contiguous(array: Any) -> bool:
 
 def is_usual(array: Any) -> bool:
     """Whether an ndarray is dense in row-major order, and its strides could be no others."""
-    return array.flags.c_contiguous and min(array.shape, default=2) > 1
+    shape = array.shape
+    return array.flags.c_contiguous and 1 not in shape and 0 not in shape
 
 
 def empty(shape: Sequence[int], kind: dtype, device: Device) -> Any:

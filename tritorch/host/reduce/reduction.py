@@ -27,7 +27,7 @@ def _type(kind: np.dtype[Any]) -> np.dtype[Any]:
 
 def _out(result: Any, kind: np.dtype[Any]) -> Array:
     array = row_major(np.asarray(result))
-    return array if array.dtype == kind else array.astype(kind)
+    return array if array.dtype is kind or array.dtype == kind else array.astype(kind)
 
 
 def convert(x: Array, kind: np.dtype[Any]) -> Array:
@@ -238,20 +238,22 @@ def _wide(x: Array) -> np.dtype[Any]:
     return computing(x.dtype)
 
 
-def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
-    """The largest element over dims."""
-    quick = _along_last(np.maximum, x, dims, keepdim)
+def _extreme(ufunc: Any, x: Array, dims: Dims, keepdim: bool) -> Array:
+    quick = _along_last(ufunc, x, dims, keepdim)
     if quick is not None:
         return quick
-    return _out(_fold(np.maximum, x, _wide(x), dims, keepdim), x.dtype)
+    kind = x.dtype if x.dtype in rows.BLAS else _wide(x)
+    return _out(_fold(ufunc, x, kind, dims, keepdim), x.dtype)
+
+
+def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """The largest element over dims."""
+    return _extreme(np.maximum, x, dims, keepdim)
 
 
 def amin(x: Array, dims: Dims, keepdim: bool) -> Array:
     """The smallest element over dims."""
-    quick = _along_last(np.minimum, x, dims, keepdim)
-    if quick is not None:
-        return quick
-    return _out(_fold(np.minimum, x, _wide(x), dims, keepdim), x.dtype)
+    return _extreme(np.minimum, x, dims, keepdim)
 
 
 _BOOL = np.dtype(bool)

@@ -49,7 +49,10 @@ def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     by = [0] * x.ndim
     for shift, dim in zip(shifts, dims):
         by[dim] += shift
-    out = np.empty_like(x, order="C")
+    if len(dims) == 1 and x.size < _JOINED and x.flags.c_contiguous and x.size:
+        at, lead = x.shape[dims[0]] - by[dims[0]] % x.shape[dims[0]], (_ALL,) * dims[0]
+        return np.concatenate((x[(*lead, slice(at, None))], x[(*lead, slice(at))]), dims[0])
+    out = np.empty(x.shape, x.dtype)
     places: list[Sequence[tuple[slice, slice]]] = [((_ALL, _ALL),)] * x.ndim
     for dim, (n, shift) in enumerate(zip(x.shape, by)):
         at = shift % n if n else 0

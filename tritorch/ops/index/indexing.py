@@ -28,7 +28,8 @@ from tritorch.ops.record.infer import open_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, require_separate
 from tritorch.ops.record.publishing import public, write_out
-from tritorch.ops.record.writing import in_place
+from tritorch.ops.record.writing import differentiated, in_place
+from tritorch.ops.shape.copying import put
 from tritorch.ops.shape.factory import tensor, zeros
 from tritorch.ops.shape.memory import alias
 from tritorch.ops.shape.parts import basic_index, basic_op, select_op, slice_op
@@ -488,6 +489,13 @@ def _indexed_shape(x: Tensor, advanced: list[tuple[int, Tensor]]) -> tuple[int, 
     return (*rest[:at], *index_shape, *rest[at:])
 
 
+def _written_plainly(target: Tensor, value: Any) -> bool:
+    """Writes a number or a tensor of the same shape; False, and nothing is done, for others."""
+    if isinstance(value, Tensor):
+        return value._array.shape == target._array.shape and put(target, value)
+    return type(value) in (int, float) and put(target, value)
+
+
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`self[key] = value`."""
     if type(value) in (float, int) and isinstance(key, Tensor) and _masks(self, key):
@@ -496,6 +504,12 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
             if self._base is None:
                 ends_as("index_put", self)  # as PyTorch writes it
             return
+    kind = type(key)
+    if kind is int or (kind is builtins.slice and not (key.start is key.stop is None)):
+        array = getattr(self, "_a", None)
+        if type(array) is ndarray and array.ndim and not differentiated(self, value):
+            if _written_plainly(getitem(self, key), value):
+                return
     frozen = self._frozen  # an inference tensor is refused after the key, as in PyTorch
     if not frozen:
         check_inplace(self)

@@ -362,12 +362,14 @@ def _dense_source(target: Any, value: Any) -> Any:
     return value
 
 
-_put = _C.ElementPlans(_copy, decide_put).write
+# put(target, source): writes a plain tensor or a number into a plain tensor where nothing is
+# recorded; whether that was so.
+put = _C.ElementPlans(_copy, decide_put).write
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Writes another tensor's elements, broadcasting and converting."""
-    if isinstance(src, Tensor) and _put(self, src):
+    if isinstance(src, Tensor) and put(self, src):
         return self
     require_tensor(src, "copy_", "other", 1)
     if broadcast_shapes(self.shape, src.shape) != tuple(self.shape):
@@ -420,7 +422,7 @@ _fill = Operator(
 @public(method=False)
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Sets every element to a number."""
-    if type(value) in (int, float) and _put(self, value):
+    if type(value) in (int, float) and put(self, value):
         return self
     if isinstance(value, Tensor):
         if value.ndim:
@@ -449,7 +451,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Sets every element to 0."""
-    if _put(self, 0):
+    if put(self, 0):
         return self
     return ends_as("zero_", fill_(self, 0)) if self._base is None else fill_(self, 0)
 

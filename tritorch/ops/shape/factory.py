@@ -188,6 +188,12 @@ def _constant(name: str, value: Maker) -> Any:
         **named: Any,
     ) -> Tensor:
         shape = sizes(one_of(name, size, named, "size") if named or not size else size)
+        if (
+            out is dtype is layout is memory_format is None
+            and requires_grad is False is pin_memory
+            and not defaults.fills_memory
+        ):
+            return value(_check_shape(shape), defaults.dtype(), place(device))
         if dtype is not None:
             dtype = as_dtype(dtype)
         require_options(name, dtype, layout, requires_grad, pin_memory, memory_format)

@@ -148,15 +148,12 @@ def _check_list(name: str, tensors: Any) -> list[Tensor]:
     return items
 
 
-def _plain(items: list[Tensor]) -> list[Any] | None:
+def _plain(items: Sequence[Tensor]) -> list[Any] | None:
     """The arrays, if NumPy has all of them in one dtype."""
     found: list[Any] = []
     kind = None
     for item in items:
-        try:
-            array = item._a
-        except AttributeError:
-            return None
+        array = getattr(item, "_a", None)
         if type(array) is not ndarray or not (kind is None or array.dtype is kind):
             return None
         kind = array.dtype
@@ -164,7 +161,7 @@ def _plain(items: list[Tensor]) -> list[Any] | None:
     return found
 
 
-def _joined(items: list[Tensor], dim: Any) -> Tensor | None:
+def _joined(items: Sequence[Tensor], dim: Any) -> Tensor | None:
     """The usual case, which needs no looking into; None: whatever else it is."""
     arrays = _plain(items)
     if arrays is None or len(arrays) < 2 or type(dim) is not int:
@@ -179,7 +176,7 @@ def _joined(items: list[Tensor], dim: Any) -> Tensor | None:
     return _cat.finish_with(out, (dim,), *items)
 
 
-def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
+def _stacked(items: Sequence[Tensor], dim: Any) -> Tensor | None:
     arrays = _plain(items)
     if arrays is None or type(dim) is not int:
         return None
@@ -220,10 +217,10 @@ def _with_empty(items: Sequence[Tensor], shape: tuple[Any, ...]) -> list[Tensor]
 @joins
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along a dim."""
-    items = _check_list("cat", tensors)
-    quick = _joined(items, dim)
+    quick = _joined(tensors, dim) if type(tensors) in (list, tuple) else None
     if quick is not None:
         return quick
+    items = _check_list("cat", tensors)
     for i, item in enumerate(items):
         if item.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
@@ -256,10 +253,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 @joins
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dim."""
-    items = _check_list("stack", tensors)
-    quick = _stacked(items, dim)
+    quick = _stacked(tensors, dim) if type(tensors) in (list, tuple) and tensors else None
     if quick is not None:
         return quick
+    items = _check_list("stack", tensors)
     dim = wrap_dim(dim, items[0].ndim + 1)
     for i, item in enumerate(items):
         if item.shape != items[0].shape:

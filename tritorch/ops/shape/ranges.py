@@ -226,10 +226,11 @@ def linspace(
     """`steps` values from start to end, evenly spaced."""
     require_options("linspace", dtype, layout, requires_grad, pin_memory)
     _check_steps("linspace", start, end, steps, dtype)
-    device = _device_of((start, end), device, out)
-    if _batched((start, end)):
-        return _line_of_tensors(start, end, int(steps), dtype or defaults.dtype())
-    start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
+    if isinstance(start, Tensor) or isinstance(end, Tensor):
+        device = _device_of((start, end), device, out)
+        if _batched((start, end)):
+            return _line_of_tensors(start, end, int(steps), dtype or defaults.dtype())
+        start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     if kind.name == "bool":
         raise not_implemented("linspace_cpu", kind)

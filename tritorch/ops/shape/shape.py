@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.arrays import arrays
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.sparse import SparseArray
@@ -199,9 +198,9 @@ def _expand_array(array: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _expanded_strides(array: Any, shape: tuple[int, ...]) -> list[int]:
-    own = arrays.strides_of(array)
+    own, size = array.strides, array.itemsize
     lead = len(shape) - len(own)
-    strides = [s if n == m else 0 for n, m, s in zip(array.shape, shape[lead:], own)]
+    strides = [s // size if n == m else 0 for n, m, s in zip(array.shape, shape[lead:], own)]
     for dim in reversed(range(lead)):
         inner = shape[dim + 1] * strides[0] if own else 0
         strides.insert(0, inner if shape[dim] == 1 else 0)
