@@ -40,7 +40,7 @@ def decide(op: Pointwise, target: Any, *operands: Any) -> tuple[Any, ...] | None
         return None  # Note [Replaced kernels]
     given = [from_numpy_dtype(each[0]) for each, n in zip(operands, numbers) if not n]
     kinds = given + [number_dtype(_ONES[each]) for each, n in zip(operands, numbers) if n]
-    if op.shuns in map(category, kinds):
+    if op.shuns in [category(kind) for kind in kinds]:
         return None
     common = _common(op, operands)
     if not all(kind.native for kind in (*given, common)):

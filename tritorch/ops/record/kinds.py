@@ -58,7 +58,7 @@ def unary(
     differentiate it.  autocast, exact: `published.autocast`, `outputs.exact_out`.  special:
     whether tritorch.special has it too.  options: the record's, as `Pointwise` has them."""
     op = Pointwise(name, "x", cpu, rule=rule, without=without, gpu=gpu, zero=zero, **options)
-    may_write, run = out, op.elements
+    may_write, run, write = out, op.elements, op.elements.write
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         if out is None:
@@ -67,6 +67,8 @@ def unary(
                 return found
         elif not may_write:
             raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
+        elif write(out, input):
+            return out
         if not isinstance(input, Tensor):
             raise TypeError(
                 f"{name}(): argument 'input' (position 1) must be Tensor, not "
@@ -181,13 +183,15 @@ def binary_in_place(op: Pointwise) -> Callable[..., Tensor]:
 
 def binary_function(op: Pointwise, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     """f(a, b): by a plan (Note [Plans of elements]), `otherwise` where there is none."""
-    run = op.elements
+    run, write = op.elements, op.elements.write
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         if out is None:
             found = run(input, other)
             if found is not None:
                 return found
+        elif write(out, input, other):
+            return out
         return otherwise(input, other, out)
 
     function.op = op  # type: ignore[attr-defined]

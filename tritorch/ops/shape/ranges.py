@@ -70,7 +70,7 @@ def _steps(start: Any, end: Any, step: Any, kind: dtype, where: Any) -> Any:
 
         return shaping.arange(start, step, count, kind, where.index or 0)
     if kind is int64 and start > -_FAR and step > 0 and start + count * step < _FAR:
-        return np.arange(start, start + count * step, step, np.int64)
+        return np.arange(start, start + count * step, step, dtype=np.int64)
     steps = np.arange(count, dtype=np.int64 if category(kind) < 2 else np.float64)
     return arrays.cast(start + steps * step, kind)
 
