@@ -808,11 +808,11 @@ def nll_loss(
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
     classes = input.shape[0] if input.ndim == 1 else input.shape[1]
-    _check_targets(target, classes, ignore_index)
     if weight is None and not differentiated(input):
         found = _picked(getattr(input, "_a", None), getattr(target, "_a", None), ignore_index)
         if found is not None:
             return reduce_loss(_C.wrap(found), mode)
+    _check_targets(target, classes, ignore_index)
     rows, flat = _rows(input, target)
     flat = flat.to(int64)
     ignored = flat == ignore_index

@@ -3,8 +3,8 @@
 # Note [Replaced kernels]
 A record's function of a backend takes arrays; what a program gives takes tensors, as its schema
 says, and is called through a wrapper that stands in the record's place until it is taken back.
-Pointwise records keep plans (`elements.py`), and the GPU's fast paths know their kernels by name: there
-are no plans, and those take no dtypes, while the record is replaced.
+Pointwise records keep plans (`elements.py`), and foreach's launches know their kernels by name:
+there are no plans, and those take no dtypes, while the record is replaced.
 """
 
 from __future__ import annotations
