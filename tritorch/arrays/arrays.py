@@ -80,7 +80,7 @@ def is_contiguous(array: Any) -> bool:
 
 
 def is_usual(array: Any) -> bool:
-    """Whether an ndarray is dense in row-major order, and its strides could be no others."""
+    """True if an ndarray is dense in row-major order, and its strides could be no others."""
     shape = array.shape
     return array.flags.c_contiguous and 1 not in shape and 0 not in shape
 

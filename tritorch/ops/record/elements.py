@@ -1,4 +1,4 @@
-"""What a pointwise record computes on ndarrays and numbers, as far as dtypes decide it.
+"""Plans of pointwise calls on ndarrays and numbers: all that dtypes decide of them.
 
 The native half keeps the answers (Note [Plans of elements] in src/plans/elements.cpp) and gives
 later calls of the same dtypes their results without asking.
@@ -98,7 +98,7 @@ _DOUBLE = np.dtype(np.float64)
 
 
 def _common(op: Pointwise, operands: Sequence[Any]) -> dtype:
-    """What operands that take part in promotion promote to."""
+    """The dtype that operands which take part in promotion promote to."""
     stand_ins = [
         _ONES[each] if isinstance(each, type) else _C.wrap(np.empty((1,) * each[1], each[0]))
         for each in operands
@@ -107,15 +107,14 @@ def _common(op: Pointwise, operands: Sequence[Any]) -> dtype:
 
 
 def _passes_numbers(compute: dtype, operands: Sequence[Any]) -> bool:
-    """Whether NumPy takes numbers, as they are, in the dtype that is computed in."""
+    """True if NumPy takes numbers, as they are, in the dtype that is computed in."""
     if category(compute) > 1:
         return True
     return category(compute) == 1 and {x for x in operands if isinstance(x, type)} == {int}
 
 
 def _cast_of(old: Any, kind: dtype) -> Any:
-    """What casts arrays of a dtype: None, the other dtype if NumPy's own cast is meant, or a
-    function."""
+    """The cast of arrays of a dtype: None, the dtype if NumPy's own is meant, or a function."""
     new = kind.numpy
     if old == new:
         return None

@@ -226,7 +226,7 @@ class Pointwise(Operator):
         raise not_implemented(self.name, common)
 
     def is_widened(self, compute: dtype) -> bool:
-        """Whether a dtype computes in float32, and results are rounded."""
+        """True if a dtype computes in float32, and results are rounded."""
         return compute.name in _NARROW and compute.name not in self.narrow
 
     def result_dtype(self, compute: dtype) -> dtype:
