@@ -11,6 +11,7 @@
 #include "memory/host.h"
 #include "memory/registry.h"
 #include "nn/modules.h"
+#include "plans/elements.h"
 #include "products/products.h"
 #include "profiling/python.h"
 #include "plans/table.h"
@@ -113,6 +114,6 @@ NB_MODULE(_C, m) {
       !add_following(m.ptr()) || !add_property_type(m.ptr()) || !add_module_type(m.ptr()) ||
       !add_quiet_type(m.ptr()) || !plans::add_plan_types(m.ptr()) || !add_scope_types(m.ptr()) || !add_ndarray_functions(m.ptr()) ||
       !add_product_functions(m.ptr()) || !add_host_functions(m.ptr()) ||
-      !profiling::add_functions(m.ptr()))
+      !plans::add_element_plans(m.ptr()) || !profiling::add_functions(m.ptr()))
     throw nb::python_error();
 }

@@ -18,6 +18,7 @@ struct Region;
 
 extern constinit thread_local Region* region;  // the one that this thread is in
 extern PyTypeObject* deferred_type;
+extern unsigned long long ambient_epoch;  // changes with Python's settings
 
 struct Deferred {
   PyObject_HEAD PyObject* spec;  // (shape, dtype, strides, device, requires grad)

@@ -11,14 +11,13 @@ namespace tritorch {
 extern PyTypeObject *region_type, *step_type;
 extern PyObject*
     miss_handler;  // (region, gate, args, kwargs): a call that is not in the trace tree
-extern PyObject* spec_handler;            // (tensor) -> the spec of a deferred one
-extern PyObject* ambient_handler;         // () -> a number for Python's settings
-extern PyObject* compute_handler;         // flushes a region, and gives the plan for the next time
-extern PyObject* look_handler;            // is told when a deferred tensor is looked at
-extern unsigned long long ambient_epoch;  // changes with Python's settings
-extern std::vector<Region*> regions;      // all that run
-extern thread_local int unfollowed;       // reasons for which a thread follows nothing
-extern thread_local int flushes_held;     // and those for which it flushes nothing
+extern PyObject* spec_handler;         // (tensor) -> the spec of a deferred one
+extern PyObject* ambient_handler;      // () -> a number for Python's settings
+extern PyObject* compute_handler;      // flushes a region, and gives the plan for the next time
+extern PyObject* look_handler;         // is told when a deferred tensor is looked at
+extern std::vector<Region*> regions;   // all that run
+extern thread_local int unfollowed;    // reasons for which a thread follows nothing
+extern thread_local int flushes_held;  // and those for which it flushes nothing
 
 // ---- the trace tree -----------------------------------------------------------------------------
 

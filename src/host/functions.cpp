@@ -6,6 +6,8 @@
 // are changes no bits.
 #include "host/functions.h"
 
+#include "host/halves.h"
+
 namespace tritorch::host {
 
 NDArray* dense(PyObject* given, Py_ssize_t size, const char* what) {
@@ -22,10 +24,10 @@ namespace tritorch {
 
 bool add_host_functions(PyObject* module) {
   return host::add_attention(module) && host::add_conv(module) && host::add_copies(module) &&
-         host::add_elementary(module) && host::add_indexing(module) && host::add_norms(module) &&
-         host::add_pooling(module) && host::add_resampling(module) && host::add_row_norms(module) &&
-         host::add_scaled_sums(module) && host::add_scans(module) && host::add_sorting(module) &&
-         host::add_columns(module);
+         host::add_halves(module) && host::add_elementary(module) && host::add_indexing(module) &&
+         host::add_norms(module) && host::add_pooling(module) && host::add_resampling(module) &&
+         host::add_row_norms(module) && host::add_scaled_sums(module) && host::add_scans(module) &&
+         host::add_sorting(module) && host::add_columns(module);
 }
 
 }  // namespace tritorch

@@ -100,10 +100,11 @@ struct Operator {
   char describes;      // whether not the shapes are kept, but what describe() says
   char keeps_numbers;  // a number among operands is saved, so a second pass is one too many
   Placing placing;
-  unsigned deciding;  // bit j: input j has a say in the result's memory format
-  char masks;         // so many inputs at the start are not cast
-  unsigned apart;     // bit j: input j, where it is a number, is no operand
-  unsigned profiled;  // the number of its name in profiles plus one, or kUnnamed; 0: not asked
+  unsigned deciding;       // bit j: input j has a say in the result's memory format
+  char masks;              // so many inputs at the start are not cast
+  char is_view, variadic;  // the result is a view; the last input stands for all from there on
+  unsigned apart;          // bit j: input j, where it is a number, is no operand
+  unsigned profiled;       // the number of its name in profiles plus one, or kUnnamed; 0: not asked
 };
 
 struct Node {
@@ -194,6 +195,11 @@ inline bool is_set(const PyObject* field) { return field && field != Py_None; }
 
 inline PyObject* array_of(const Tensor* t) { return t->array ? t->array : t->shadow; }
 
+// The ndarray of a tensor whose class hides none; null for any other.  Classes that are asked about
+// operators hide it, and all do while somebody is told of them: Note [Watching] in
+// tritorch/core/dispatching.py.
+NDArray* plain_array(Tensor* tensor);
+
 // True if the tensor is deferred, its call not computed yet: src/compilation/region.h.
 extern PyTypeObject* deferred_type;
 inline bool is_deferred(const Tensor* t) {
@@ -271,6 +277,10 @@ bool save_outputs(PyObject* outs, unsigned wanted, Node* node);
 
 // The version of a tensor's memory; 0 for anything else.
 long long version_of(PyObject* object);
+
+// A record's result, whose operands were cast to a dtype, as a tensor: placed and recorded.
+PyObject* finish_computed(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                          PyObject* computed);
 
 // Adds the functions on tensors to the module.  False with a Python error set on failure.
 bool add_tensor_functions(PyObject* module);

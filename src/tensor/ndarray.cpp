@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kMostDims = 64;  // NumPy's limit, and PyTorch's
 // Entries of the table of NumPy's C API, whose places are part of its ABI.
-constexpr int kNewFromDescr = 94, kSetBaseObject = 282;
+constexpr int kCopyInto = 50, kFillWithScalar = 104, kNewFromDescr = 94, kNewLikeArray = 277,
+              kSetBaseObject = 282;
 
 using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*,
                                    const Py_ssize_t*, void*, int, PyObject*);
@@ -108,6 +109,36 @@ PyObject* new_array(int nd, const Py_ssize_t* shape, PyObject* descr) {
   return reinterpret_cast<NewFromDescr>(api[kNewFromDescr])(
       reinterpret_cast<PyTypeObject*>(ndarray_type), Py_NewRef(descr), nd, shape, nullptr, nullptr,
       0, nullptr);
+}
+
+PyObject* like_array(PyObject* array, PyObject* descr) {
+  using NewLikeArray = PyObject* (*)(PyObject*, int, PyObject*, int);
+  constexpr int keep_order = 2;
+  void** api = numpy_api();
+  if (!api) return nullptr;
+  return reinterpret_cast<NewLikeArray>(api[kNewLikeArray])(array, keep_order, Py_NewRef(descr), 0);
+}
+
+bool copy_into(PyObject* to, PyObject* from) {
+  using CopyInto = int (*)(PyObject*, PyObject*);
+  void** api = numpy_api();
+  return api && reinterpret_cast<CopyInto>(api[kCopyInto])(to, from) == 0;
+}
+
+bool fill_with(PyObject* to, PyObject* number) {
+  using FillWithScalar = int (*)(PyObject*, PyObject*);
+  void** api = numpy_api();
+  return api && reinterpret_cast<FillWithScalar>(api[kFillWithScalar])(to, number) == 0;
+}
+
+bool NDArray::Descr::holds(PyObject* number) const {
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  const int bits = integer_bits();
+  if (overflow) return false;
+  if (kind == 'u') return value >= 0 && (bits == 64 || value >> bits == 0);
+  if (kind != 'i') return true;
+  return bits == 64 || (value >= -(1LL << (bits - 1)) && value < 1LL << (bits - 1));
 }
 
 bool share_memory(const NDArray* a, const NDArray* b, std::int64_t itemsize) {

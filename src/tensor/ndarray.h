@@ -28,6 +28,31 @@ struct NDArray {
     PyObject_HEAD PyTypeObject* scalar;
     char kind, character, byteorder, reserved;
     int number;
+
+    // How many bits an integer type's elements have; 0 of other types.
+    int integer_bits() const {
+      switch (character) {
+        case 'b':
+        case 'B':
+          return 8;
+        case 'h':
+        case 'H':
+          return 16;
+        case 'i':
+        case 'I':
+          return 32;
+        case 'l':
+        case 'L':
+        case 'q':
+        case 'Q':
+          return 64;
+        default:
+          return 0;
+      }
+    }
+    // Whether a Python integer is one that the type holds; of other types, that any integer type
+    // does.
+    bool holds(PyObject* number) const;
   };
   const Descr* dtype() const { return reinterpret_cast<const Descr*>(descr); }
   char kind() const { return dtype()->kind; }  // as in NumPy: 'f', 'i', 'u', ...
@@ -35,27 +60,6 @@ struct NDArray {
     const Descr* d = dtype();
     const bool known = d->number == kFloat32 || d->number == kFloat64;
     return known && d->byteorder == '=' ? static_cast<Type>(d->number) : kOther;
-  }
-  // How many bits an integer type's elements have; 0 of other types.
-  int integer_bits() const {
-    switch (dtype()->character) {
-      case 'b':
-      case 'B':
-        return 8;
-      case 'h':
-      case 'H':
-        return 16;
-      case 'i':
-      case 'I':
-        return 32;
-      case 'l':
-      case 'L':
-      case 'q':
-      case 'Q':
-        return 64;
-      default:
-        return 0;
-    }
   }
   std::span<const std::int64_t> shape() const {
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
@@ -91,6 +95,16 @@ PyObject* new_array(int nd, const Py_ssize_t* shape, PyObject* descr);
 // by default the array's.  Nothing is checked.  Null with a Python error set on failure.
 PyObject* view_of(PyObject* source, int nd, const Py_ssize_t* shape, const Py_ssize_t* strides,
                   char* data, PyObject* descr = nullptr);
+
+// A new array as NumPy's astype makes one: in another's order, of a dtype; its elements are
+// anything. Null with a Python error set on failure.
+PyObject* like_array(PyObject* array, PyObject* descr);
+
+// to[...] = from with whatever cast that takes.  False with a Python error set on failure.
+bool copy_into(PyObject* to, PyObject* from);
+
+// The same with a number.
+bool fill_with(PyObject* to, PyObject* number);
 
 // Whether the memory that two arrays reach over, of elements of so many bytes, has bytes in common.
 bool share_memory(const NDArray* a, const NDArray* b, std::int64_t itemsize);

@@ -200,18 +200,6 @@ PyObject* operator_apply(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return array ? finish_laid_out(self, array.get(), args + 1 + count, count, nullptr) : nullptr;
 }
 
-// Whether a Python integer is one that an array's type holds; of floats, that any integer type
-// does.
-bool holds(const NDArray* array, PyObject* number) {
-  int overflow = 0;
-  const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
-  const int bits = array->integer_bits();
-  if (overflow) return false;
-  if (array->kind() == 'u') return value >= 0 && (bits == 64 || value >> bits == 0);
-  if (array->kind() != 'i') return true;
-  return bits == 64 || (value >= -(1LL << (bits - 1)) && value < 1LL << (bits - 1));
-}
-
 // Whether a ufunc computes with operands as PyTorch does, as far as their dtypes do not say it:
 // ndarrays that broadcast, and numbers that the arrays' type holds.
 bool are_computable(PyObject* const* operands, Py_ssize_t n) {
@@ -227,7 +215,7 @@ bool are_computable(PyObject* const* operands, Py_ssize_t n) {
         if (one != other && one != 1 && other != 1) return false;
       }
     } else if (PyLong_CheckExact(operands[i])) {
-      if (!holds(first, operands[i])) return false;
+      if (!first->dtype()->holds(operands[i])) return false;
     } else if (!PyFloat_CheckExact(operands[i]) && !PyBool_Check(operands[i]) &&
                !PyComplex_CheckExact(operands[i])) {
       return false;
@@ -236,20 +224,7 @@ bool are_computable(PyObject* const* operands, Py_ssize_t n) {
   return true;
 }
 
-// pointwise(function, otherwise, *operands, *inputs) -> Tensor: apply for a function of elements;
-// if the operands do not go together, otherwise(*inputs)
-PyObject* operator_pointwise(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  const Py_ssize_t count = n / 2 - 1;
-  if (n % 2 || n < 4)
-    return PyErr_Format(PyExc_TypeError, "pointwise(function, otherwise, *operands, *inputs)");
-  PyObject* const* inputs = args + 2 + count;
-  if (!are_computable(args + 2, count))
-    return PyObject_Vectorcall(args[1], inputs, static_cast<size_t>(count), nullptr);
-  const Ref array(call_quietly(args[0], args + 2, static_cast<size_t>(count), nullptr));
-  return array ? finish_laid_out(self, array.get(), inputs, count, nullptr) : nullptr;
-}
-
-// computable(*operands) -> whether `pointwise` would compute with them
+// computable(*operands) -> whether a ufunc computes with them as PyTorch does
 PyObject* operator_computable(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return PyBool_FromLong(are_computable(args, n));
 }
@@ -371,6 +346,68 @@ PyObject* operator_finish_many(PyObject* self, PyObject* const* args, Py_ssize_t
   return finish_many(reinterpret_cast<Operator*>(self), args[0], mask, args[2], args + 3, n - 3);
 }
 
+// What the CPU's function gives for ndarrays and params; null with a Python error set.
+PyObject* compute_on_host(PyObject* self, PyObject* const* arrays, Py_ssize_t n, PyObject* params) {
+  constexpr Py_ssize_t most = 24;
+  static PyObject* cpu = PyUnicode_InternFromString("cpu");
+  const Ref function(PyObject_GetAttr(self, cpu));
+  if (!function) return nullptr;
+  const bool variadic = reinterpret_cast<Operator*>(self)->variadic;
+  const Py_ssize_t leading = variadic ? 1 : n, count = leading + PyTuple_GET_SIZE(params);
+  PyObject* few[most];
+  std::vector<PyObject*> many(static_cast<std::size_t>(count > most ? count : 0));
+  PyObject** all = count > most ? many.data() : few;
+  Ref list;
+  if (variadic) {
+    list = Ref(PyList_New(n));
+    for (Py_ssize_t i = 0; list && i < n; ++i) PyList_SET_ITEM(list.get(), i, Py_NewRef(arrays[i]));
+    if (!list) return nullptr;
+    all[0] = list.get();
+  } else {
+    std::copy_n(arrays, n, all);
+  }
+  for (Py_ssize_t i = leading; i < count; ++i) all[i] = PyTuple_GET_ITEM(params, i - leading);
+  return PyObject_Vectorcall(function.get(), all, static_cast<std::size_t>(count), nullptr);
+}
+
+// call_on_host(tensors, params) -> the call on tensors of plain ndarrays, or None for others
+PyObject* operator_call_on_host(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  constexpr Py_ssize_t most = 16;
+  if (n != 2 || !PyTuple_Check(args[1]))
+    return PyErr_Format(PyExc_TypeError, "call_on_host(tensors, params)");
+  const bool listed = PyTuple_Check(args[0]) || PyList_Check(args[0]);
+  const Py_ssize_t count = listed ? PySequence_Fast_GET_SIZE(args[0]) : most;
+  if (count >= most || count == 0) Py_RETURN_NONE;
+  PyObject *arrays[most], *all[most + 2];
+  Ref inputs[most];
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* input = PySequence_Fast_ITEMS(args[0])[i];
+    inputs[i] = Ref::to(input);
+    if (input == Py_None) {
+      arrays[i] = input;
+      continue;
+    }
+    Tensor* tensor = as_tensor(input);
+    if (!tensor || !plain_array(tensor)) Py_RETURN_NONE;
+    arrays[i] = tensor->array;
+  }
+  auto* op = reinterpret_cast<Operator*>(self);
+  const Ref result(compute_on_host(self, arrays, count, args[1]));
+  if (!result) return nullptr;
+  for (Py_ssize_t i = 0; i < count; ++i) all[i + 2] = inputs[i].get();
+  if (PyTuple_CheckExact(result.get())) {
+    PyObject* many[most + 3] = {result.get(), nullptr, args[1]};
+    static PyObject* outputs = PyUnicode_InternFromString("outputs");
+    const Ref flows(PyObject_GetAttr(self, outputs));
+    if (!(many[1] = flows.get())) return nullptr;
+    std::copy_n(all + 2, count, many + 3);
+    return operator_finish_many(self, many, count + 3);
+  }
+  all[0] = result.get(), all[1] = args[1];
+  return op->is_view ? operator_finish_view(self, all, 3)
+                     : operator_finish_with(self, all, count + 2);
+}
+
 // record(out: Tensor, params, *inputs): an existing tensor becomes the output of this call (an
 // in-place operator).  Returns the node, or None when nothing is recorded.
 PyObject* operator_record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
@@ -403,38 +440,29 @@ PyObject* operator_wants(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return PyBool_FromLong(wanted.any);
 }
 
-// may_write(array, operand, *inputs) -> whether a ufunc may write the first input's array at once:
-// the operands go together, nobody records the call, and it is no inference tensor
-PyObject* operator_may_write(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  if (n < 3) return PyErr_Format(PyExc_TypeError, "may_write(array, operand, *inputs)");
-  if (!are_computable(args, 2)) Py_RETURN_FALSE;
-  const Tensor* written = as_tensor(args[2]);
-  if (!written || written->inference) Py_RETURN_FALSE;
-  const Ref wanted(operator_wants(self, args + 2, n - 2));
-  return wanted ? PyBool_FromLong(wanted.get() == Py_False) : nullptr;
-}
-
-PyMethodDef operator_methods[] = {{"_define", operator_define, METH_VARARGS, nullptr},
-                                  {"finish", TRITORCH_FASTCALL(operator_finish), nullptr},
-                                  {"apply", TRITORCH_FASTCALL(operator_apply), nullptr},
-                                  {"pointwise", TRITORCH_FASTCALL(operator_pointwise), nullptr},
-                                  {"computable", TRITORCH_FASTCALL(operator_computable), nullptr},
-                                  {"may_write", TRITORCH_FASTCALL(operator_may_write), nullptr},
-                                  {"finish_cast", TRITORCH_FASTCALL(operator_finish_cast), nullptr},
-                                  {"finish_with", TRITORCH_FASTCALL(operator_finish_with), nullptr},
-                                  {"finish_view", TRITORCH_FASTCALL(operator_finish_view), nullptr},
-                                  {"place", TRITORCH_FASTCALL(operator_place), nullptr},
-                                  {"place_view", TRITORCH_FASTCALL(operator_place_view), nullptr},
-                                  {"view_batch", TRITORCH_FASTCALL(operator_view_batch), nullptr},
-                                  {"finish_many", TRITORCH_FASTCALL(operator_finish_many), nullptr},
-                                  {"record", TRITORCH_FASTCALL(operator_record), nullptr},
-                                  {"wants", TRITORCH_FASTCALL(operator_wants), nullptr},
-                                  {nullptr, nullptr, 0, nullptr}};
+PyMethodDef operator_methods[] = {
+    {"_define", operator_define, METH_VARARGS, nullptr},
+    {"finish", TRITORCH_FASTCALL(operator_finish), nullptr},
+    {"apply", TRITORCH_FASTCALL(operator_apply), nullptr},
+    {"computable", TRITORCH_FASTCALL(operator_computable), nullptr},
+    {"finish_cast", TRITORCH_FASTCALL(operator_finish_cast), nullptr},
+    {"finish_with", TRITORCH_FASTCALL(operator_finish_with), nullptr},
+    {"finish_view", TRITORCH_FASTCALL(operator_finish_view), nullptr},
+    {"place", TRITORCH_FASTCALL(operator_place), nullptr},
+    {"place_view", TRITORCH_FASTCALL(operator_place_view), nullptr},
+    {"view_batch", TRITORCH_FASTCALL(operator_view_batch), nullptr},
+    {"finish_many", TRITORCH_FASTCALL(operator_finish_many), nullptr},
+    {"call_on_host", TRITORCH_FASTCALL(operator_call_on_host), nullptr},
+    {"record", TRITORCH_FASTCALL(operator_record), nullptr},
+    {"wants", TRITORCH_FASTCALL(operator_wants), nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 PyMemberDef operator_members[] = {
     {"node_type", T_OBJECT, offsetof(Operator, node_type), READONLY, nullptr},
     {"differentiable", T_BOOL, offsetof(Operator, differentiable), 0, nullptr},
     {"describes", T_BOOL, offsetof(Operator, describes), 0, nullptr},
     {"keeps_numbers", T_BOOL, offsetof(Operator, keeps_numbers), 0, nullptr},
+    {"is_view", T_BOOL, offsetof(Operator, is_view), 0, nullptr},
+    {"variadic", T_BOOL, offsetof(Operator, variadic), 0, nullptr},
     {"placing", T_BYTE, offsetof(Operator, placing), 0, nullptr},
     {"deciding", T_UINT, offsetof(Operator, deciding), 0, nullptr},
     {"masks", T_BYTE, offsetof(Operator, masks), 0, nullptr},
@@ -478,6 +506,11 @@ PyObject* finish_many(Operator* op, PyObject* arrays, unsigned long mask, PyObje
 PyType_Spec operator_spec = {"tritorch._C.OperatorBase", sizeof(Operator), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                              operator_slots};
+
+PyObject* finish_computed(Operator* op, PyObject* array, PyObject* const* inputs, Py_ssize_t n,
+                          PyObject* computed) {
+  return finish_laid_out(reinterpret_cast<PyObject*>(op), array, inputs, n, nullptr, computed);
+}
 
 void own_results(PyObject* result, PyObject* const* args, Py_ssize_t n) {
   if (!PyTuple_Check(result)) return own_result(result, args, n);

@@ -39,25 +39,26 @@ PyObject* new_context() {
 
 void forget_contexts() { std::vector<Ref>().swap(idle()); }
 
-PyObject* call_quietly(PyObject* function, PyObject* const* args, size_t n, PyObject* names) {
-  Ref context;
+QuietScope::QuietScope() {
   if (idle().empty()) {
-    context = Ref(new_context());
-    if (!context) return nullptr;
+    context_ = Ref(new_context());
   } else {
-    context = std::move(idle().back());
+    context_ = std::move(idle().back());
     idle().pop_back();
   }
-  PyObject* result = nullptr;
-  if (PyContext_Enter(context.get()) == 0) {
-    if (plans::trace) [[unlikely]]
-      result = plans::watched_call(function, args, n, names);
-    else
-      result = PyObject_Vectorcall(function, args, n, names);
-    if (PyContext_Exit(context.get()) < 0) Py_CLEAR(result);
-  }
-  idle().push_back(std::move(context));
-  return result;
+  entered_ = context_ && PyContext_Enter(context_.get()) == 0;
+}
+
+QuietScope::~QuietScope() {
+  if (entered_) PyContext_Exit(context_.get());  // which fails only if it is not entered
+  if (context_) idle().push_back(std::move(context_));
+}
+
+PyObject* call_quietly(PyObject* function, PyObject* const* args, size_t n, PyObject* names) {
+  const QuietScope quiet;
+  if (!quiet.entered()) return nullptr;
+  return plans::trace ? plans::watched_call(function, args, n, names)
+                      : PyObject_Vectorcall(function, args, n, names);
 }
 
 namespace {

@@ -8,7 +8,22 @@
 
 #include <Python.h>
 
+#include "ref.h"
+
 namespace tritorch {
+
+// A scope in which NumPy's errors are ignored.
+class QuietScope {
+ public:
+  QuietScope();
+  ~QuietScope();
+  QuietScope(const QuietScope&) = delete;
+  bool entered() const { return entered_; }  // else a Python error is set
+
+ private:
+  Ref context_;
+  bool entered_ = false;
+};
 
 // function(*arguments), quietly.
 PyObject* call_quietly(PyObject* function, PyObject* const* args, size_t n, PyObject* names);

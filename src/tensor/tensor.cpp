@@ -298,6 +298,13 @@ Tensor* new_tensor(PyObject* array, bool exact) {
   return t;
 }
 
+NDArray* plain_array(Tensor* tensor) {
+  static PyObject* name = PyUnicode_InternFromString("_a");
+  static PyObject* own = _PyType_Lookup(tensor_base_type, name);
+  if (!tensor->array || _PyType_Lookup(Py_TYPE(tensor), name) != own) return nullptr;
+  return as_ndarray(tensor->array);
+}
+
 unsigned long long serial_of(Tensor* tensor) {
   static unsigned long long last = 0;
   if (!tensor->serial) tensor->serial = ++last;

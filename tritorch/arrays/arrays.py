@@ -92,6 +92,12 @@ def is_contiguous(array: Any) -> bool:
     return array.flags.c_contiguous if type(array) is ndarray else array.is_contiguous()
 
 
+def is_usual(array: Any) -> bool:
+    """True if an ndarray is dense in row-major order, and its strides could be no others."""
+    shape = array.shape
+    return array.flags.c_contiguous and 1 not in shape and 0 not in shape
+
+
 @seen_unwritten
 def empty(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     """An uninitialised array."""
@@ -138,16 +144,18 @@ def zeros(shape: Sequence[int], kind: dtype, device: Device) -> Any:
     return empty(shape, kind, device).zero_()
 
 
+_filled = _C.Quiet(ndarray.fill)
+
+
 @seen
 def full(shape: Sequence[int], value: Any, kind: dtype, device: Device) -> Any:
     """An array of one value."""
     if device.backend == "cpu":
-        with np.errstate(all="ignore"):
-            out = np.empty(shape, kind.numpy)
-            if kind.opaque:
-                out[...] = cast(np.asarray(value, np.complex64), kind)
-            else:
-                out.fill(cast_number(value, kind))
+        out = np.empty(shape, kind.numpy)
+        if kind.opaque:
+            _filled(out, cast(np.asarray(value, np.complex64), kind))
+        else:
+            _filled(out, cast_number(value, kind))
         return out
     return empty(shape, kind, device).fill_(cast_number(value, kind))
 
@@ -224,13 +232,17 @@ def convert(array: Any, kind: Any) -> Any:
     hold Python's lock."""
     if type(array) is not ndarray:
         return array.astype(kind)
-    old = array.dtype
-    if old is _SINGLE and is_bfloat16(np.dtype(kind)):
+    old, kind = array.dtype, np.dtype(kind)
+    if "e" in (old.char, kind.char) and _SINGLE in (old, kind):
+        out = np.empty(array.shape, kind)
+        if array.size < _MANY and _C.cast_halves(array, out):
+            return out
+    if old is _SINGLE and is_bfloat16(kind):
         chain = _rounding
     elif kind is _SINGLE and is_bfloat16(old):
         chain = _widening
     else:
-        chain = _cast_of_many(old, np.dtype(kind)) if array.size >= _MANY else None
+        chain = _cast_of_many(old, kind) if array.size >= _MANY else None
     if chain is None or not array.flags.c_contiguous:
         return _converted(array, kind)
     out = np.empty(array.shape, kind)
@@ -328,7 +340,7 @@ def lay_out_as_copy(array: Any, original: Any) -> Any:
     """A converted array with the strides that a copy of the original has."""
     if type(original) is not ndarray or type(array) is not ndarray:
         return array
-    if original.flags.c_contiguous and array.flags.c_contiguous and min(array.shape, default=2) > 1:
+    if original.flags.c_contiguous and is_usual(array):
         return array
     strides = layout.dense_strides_like(array.shape, strides_of(original))
     return array if strides == strides_of(array) else lay_out(array, strides)
@@ -338,7 +350,7 @@ def lay_out_as_copy(array: Any, original: Any) -> Any:
 def copy(array: Any) -> Any:
     """A dense copy that keeps the memory order."""
     if type(array) is ndarray:
-        if array.flags.c_contiguous and min(array.shape, default=2) > 1:
+        if is_usual(array):
             return _row_major(array)
         return lay_out(array, layout.dense_strides_like(array.shape, strides_of(array)))
     strides = layout.dense_strides_like(array.shape, array.strides)

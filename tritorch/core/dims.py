@@ -30,16 +30,19 @@ def is_number(value: Any) -> bool:
 
 def several(value: Any, n: int) -> tuple[int, ...] | None:
     """n times a number; None of what is no number but a sequence."""
-    if not is_number(value):
-        return None
-    return (value if isinstance(value, int) else operator.index(value),) * n
+    if type(value) is int:
+        return (value,) * n
+    return (operator.index(value),) * n if is_number(value) else None
+
+
+_SEQUENCES = frozenset((tuple, list))
 
 
 def wrap_dims(dims: Any, ndim: int, *, empty_is_all: bool = True) -> tuple[int, ...]:
     """Sorted dims counted from the front; None (and, if so asked, none) means all."""
     if dims is None:
         return tuple(range(ndim))
-    if isinstance(dims, int) or is_number(dims):
+    if type(dims) not in _SEQUENCES and (isinstance(dims, int) or is_number(dims)):
         return (wrap_dim(dims, ndim),)
     wrapped = [wrap_dim(dim, ndim) for dim in dims]
     if not wrapped and empty_is_all:

@@ -317,6 +317,8 @@ def _check(shape: tuple[int, ...], indices: tuple[Array | None, ...]) -> None:
     for dim, index in enumerate(indices):
         if index is None or index.size == 0:
             continue
+        if index.dtype is INT64 and index.flags.c_contiguous and _C.all_inside(index, shape[dim]):
+            continue
         low, high = int(index.min()), int(index.max())
         n = shape[dim]
         if low < -n or high >= n:
@@ -335,6 +337,8 @@ def _checked(shape: tuple[int, ...], indices: tuple[Array | None, ...]) -> tuple
 def index(x: Array, indices: tuple[Array | None, ...]) -> Array:
     """x[indices]."""
     indices = _checked(x.shape, indices)
+    if len(indices) == 1 and x.flags.c_contiguous and indices[0] is not None:
+        return x.take(indices[0], 0)
     return np.asarray(x[_key(indices)])
 
 

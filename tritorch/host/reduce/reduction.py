@@ -26,7 +26,7 @@ def _type(kind: np.dtype[Any]) -> np.dtype[Any]:
 
 def _out(result: Any, kind: np.dtype[Any]) -> Array:
     array = row_major(np.asarray(result))
-    return array if array.dtype == kind else array.astype(kind)
+    return array if array.dtype is kind or array.dtype == kind else array.astype(kind)
 
 
 def convert(x: Array, kind: np.dtype[Any]) -> Array:
@@ -66,7 +66,13 @@ def _along_last(ufunc: Any, x: Array, dims: Dims, keepdim: bool) -> Array | None
 
 def _fold(ufunc: Any, x: Array, kind: np.dtype[Any], dims: Dims, keepdim: bool) -> Any:
     """ufunc.reduce over dims, in a type; large arrays in chunks over threads."""
-    if kind in rows.BLAS and x.dtype is kind and x.flags.c_contiguous:
+    if x.dtype is kind and kind in rows.BLAS and x.flags.c_contiguous:
+        if dims and dims[-1] - dims[0] == len(dims) - 1 and dims[-1] == x.ndim - 1 and x.size:
+            first = dims[0]  # the last dims
+            shape = x.shape[:first]
+            quick = _of_rows(ufunc, x, x.size // math.prod(shape) if first else x.size)
+            if quick is not None:
+                return quick.reshape(shape + (1,) * len(dims) if keepdim else shape)
         quick = _by_rows(ufunc, x, dims)
         if quick is not None:
             return quick.reshape(_reduced(x.shape, dims, keepdim))
@@ -231,20 +237,22 @@ def _wide(x: Array) -> np.dtype[Any]:
     return computing(x.dtype)
 
 
-def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
-    """The largest element over dims."""
-    quick = _along_last(np.maximum, x, dims, keepdim)
+def _extreme(ufunc: Any, x: Array, dims: Dims, keepdim: bool) -> Array:
+    quick = _along_last(ufunc, x, dims, keepdim)
     if quick is not None:
         return quick
-    return _out(_fold(np.maximum, x, _wide(x), dims, keepdim), x.dtype)
+    kind = x.dtype if x.dtype in rows.BLAS else _wide(x)
+    return _out(_fold(ufunc, x, kind, dims, keepdim), x.dtype)
+
+
+def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
+    """The largest element over dims."""
+    return _extreme(np.maximum, x, dims, keepdim)
 
 
 def amin(x: Array, dims: Dims, keepdim: bool) -> Array:
     """The smallest element over dims."""
-    quick = _along_last(np.minimum, x, dims, keepdim)
-    if quick is not None:
-        return quick
-    return _out(_fold(np.minimum, x, _wide(x), dims, keepdim), x.dtype)
+    return _extreme(np.minimum, x, dims, keepdim)
 
 
 _BOOL = np.dtype(bool)
@@ -307,12 +315,16 @@ def argmin(x: Array, dim: int, keepdim: bool) -> Array:
 
 def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
     """The variance over dims."""
-    if dims == (x.ndim - 1,) and rowwise.pays(x.shape[-1], x):
-        n, kind = x.shape[-1], x.dtype
+    n, kind = x.shape[-1], x.dtype
+    if len(dims) == x.ndim > 1 and x.flags.c_contiguous and x.size <= threads.BLOCK:
+        n = x.size  # one row
+    elif dims != (x.ndim - 1,):
+        n = 0
+    if rowwise.pays(n, x):
         out = np.empty((x.size // n, 1), kind)
         given = rowwise.number(n, kind), rowwise.number(max(n - correction, 0), kind)
         rowwise.rowwise(_row_variance, "acc", kind)(x.reshape(-1, n), *given, out)
-        return out.reshape(x.shape[:-1] + (1,) * keepdim)
+        return out.reshape(_reduced(x.shape, dims, keepdim))
     return var_mean(x, dims, correction, keepdim)[0]
 
 

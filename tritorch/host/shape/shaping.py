@@ -20,8 +20,8 @@ def cat(arrays: Sequence[Array], dim: int) -> Array:
     """Arrays joined along a dim."""
     first = arrays[0]
     n, shape = first.ndim, list(first.shape)
-    if sum(x.size for x in arrays) < _JOINED or not -n <= dim < n:
-        return np.concatenate(arrays, axis=dim)
+    if sum([x.size for x in arrays]) < _JOINED or not -n <= dim < n:
+        return np.concatenate(arrays, dim)
     dim %= n
     if not all(
         x.dtype is first.dtype and x.flags.c_contiguous and x.ndim == first.ndim
@@ -49,7 +49,10 @@ def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     by = [0] * x.ndim
     for shift, dim in zip(shifts, dims):
         by[dim] += shift
-    out = np.empty_like(x, order="C")
+    if len(dims) == 1 and x.size < _JOINED and x.flags.c_contiguous and x.size:
+        at, lead = x.shape[dims[0]] - by[dims[0]] % x.shape[dims[0]], (_ALL,) * dims[0]
+        return np.concatenate((x[(*lead, slice(at, None))], x[(*lead, slice(at))]), dims[0])
+    out = np.empty(x.shape, x.dtype)
     places: list[Sequence[tuple[slice, slice]]] = [((_ALL, _ALL),)] * x.ndim
     for dim, (n, shift) in enumerate(zip(x.shape, by)):
         at = shift % n if n else 0
@@ -58,7 +61,7 @@ def roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
                 (slice(at, None), slice(0, n - at)), (slice(0, at), slice(n - at, None))
             )  # fmt: skip
     for pairs in itertools.product(*places):
-        to, source = (tuple(pair[i] for pair in pairs) for i in range(2))
+        to, source = zip(*pairs)
         put(out[to], x[source])
     return out
 
@@ -127,12 +130,13 @@ def pad(x: Array, padding: tuple[int, ...], mode: str, value: float) -> Array:
     """Elements added at both ends of the last dims."""
     sides = _sides(x.ndim, padding)
     if mode == "constant":
-        out = np.full([n + a + b for n, (a, b) in zip(x.shape, sides)], value, x.dtype)
-        # Negative padding cuts.
-        keep = [slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, sides)]
-        inner = x[tuple(keep)]
-        here = tuple(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(inner.shape, sides))
-        put(out[here], inner)
+        out = np.empty([n + a + b for n, (a, b) in zip(x.shape, sides)], x.dtype)
+        out.fill(value)
+        if min(padding) < 0:  # cuts
+            keep = [slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, sides)]
+            x = x[tuple(keep)]
+        here = [slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(x.shape, sides)]
+        put(out[tuple(here)], x)
         return out
     for dim, (before, after) in enumerate(sides):
         if before or after:

@@ -535,9 +535,13 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return zeros((*input.shape, num_classes), dtype=int64, device=input.device)
-    if int(input.min()) < 0:
+    array = getattr(input, "_a", None)
+    if type(array) is ndarray:
+        least, largest = int(array.min()), int(array.max())
+    else:
+        least, largest = int(input.min()), int(input.max())
+    if least < 0:
         raise RuntimeError("Class values must be non-negative.")
-    largest = int(input.max())
     if num_classes == -1:
         num_classes = largest + 1
     elif num_classes < 1:

@@ -27,7 +27,8 @@ from tritorch.ops.record.infer import open_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, require_separate
 from tritorch.ops.record.publishing import public, write_out
-from tritorch.ops.record.writing import in_place
+from tritorch.ops.record.writing import differentiated, in_place
+from tritorch.ops.shape.copying import put
 from tritorch.ops.shape.factory import tensor, zeros
 from tritorch.ops.shape.memory import alias
 from tritorch.ops.shape.parts import basic_index, basic_op, select_op, slice_op
@@ -96,6 +97,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 chosen = backend("cpu", "indexing").masked_select(array, mask)
                 return _index.finish(chosen, self)
         return _index_with(*_flattened(self, key))
+    elif isinstance(key, Tensor) and key.dtype is int64 and key.ndim and array is not None:
+        if array.ndim:
+            return _index.call((self, *_beside(self, (key,))))
     plain, advanced = _parse(self, key)
     view = basic_index(self, plain) if plain != (Ellipsis,) or not advanced else self
     if not advanced:
@@ -358,7 +362,7 @@ def _index_with(x: Tensor, advanced: list[tuple[int, Tensor]]) -> Tensor:
 def _beside(x: Tensor, indices: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
     """Indices on the device of what they index; those of the CPU may index any device's tensors."""
     where = x.device
-    if all(index is None or index.device == where for index in indices):
+    if not [1 for index in indices if index is not None and index.device != where]:
         return indices
     for index in indices:
         if index is not None and index.device != where and index.device.type != "cpu":
@@ -484,6 +488,13 @@ def _indexed_shape(x: Tensor, advanced: list[tuple[int, Tensor]]) -> tuple[int, 
     return (*rest[:at], *index_shape, *rest[at:])
 
 
+def _written_plainly(target: Tensor, value: Any) -> bool:
+    """Writes a number or a tensor of the same shape; False, and nothing is done, for others."""
+    if isinstance(value, Tensor):
+        return value._array.shape == target._array.shape and put(target, value)
+    return type(value) in (int, float) and put(target, value)
+
+
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`self[key] = value`."""
     if type(value) in (float, int) and isinstance(key, Tensor) and _masks(self, key):
@@ -492,6 +503,12 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
             if self._base is None:
                 ends_as("index_put", self)  # as PyTorch writes it
             return
+    kind = type(key)
+    if kind is int or (kind is builtins.slice and not (key.start is key.stop is None)):
+        array = getattr(self, "_a", None)
+        if type(array) is ndarray and array.ndim and not differentiated(self, value):
+            if _written_plainly(getitem(self, key), value):
+                return
     frozen = self._frozen  # an inference tensor is refused after the key, as in PyTorch
     if not frozen:
         check_inplace(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -49,7 +50,7 @@ def _path(terms: Any, output: list[str], sizes: dict[str, int]) -> Iterator[tupl
 def contract(*args: Any) -> Tensor:
     """einsum("ij,jk->ik", a, b) or einsum(a, [0, 1], b, [1, 2], [0, 2])."""
     equation, operands = _read(args)
-    inputs, output = _parse(equation, operands)
+    inputs, output = _parse(equation, tuple([x.ndim for x in operands]))
     sizes = _sizes(inputs, operands)
     terms = [_diagonals(x, labels) for x, labels in zip(operands, inputs)]
     path = _path(terms, output, sizes) if len(terms) > 2 and paths.enabled else None
@@ -104,29 +105,31 @@ def _labels(term: str, what: str) -> list[str]:
     return [*before, *(["..."] if dots else []), *after]
 
 
-def _parse(equation: str, operands: list[Tensor]) -> tuple[list[list[str]], list[str]]:
+@functools.lru_cache(256)
+def _parse(equation: str, ranks: tuple[int, ...]) -> tuple[list[list[str]], list[str]]:
+    """The labels of operands with so many dims, and of the result."""
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
-    if len(terms) != len(operands):
-        more = "more" if len(terms) < len(operands) else "fewer"
+    if len(terms) != len(ranks):
+        more = "more" if len(terms) < len(ranks) else "fewer"
         raise RuntimeError(
             f"einsum(): {more} operands were provided than specified in the equation"
         )
     parsed = [_labels(term, f"for the {_ordinal(i)} operand") for i, term in enumerate(terms)]
     width = 0
-    for i, (labels, x) in enumerate(zip(parsed, operands)):
+    for i, (labels, rank) in enumerate(zip(parsed, ranks)):
         plain = len(labels) - ("..." in labels)
         if "..." in labels:
-            if x.ndim < plain:
-                _wrong_rank(i, x, plain)
-            width = max(width, x.ndim - plain)
-        elif x.ndim != plain:
-            _wrong_rank(i, x, plain)
+            if rank < plain:
+                _wrong_rank(i, rank, plain)
+            width = max(width, rank - plain)
+        elif rank != plain:
+            _wrong_rank(i, rank, plain)
     full = []
-    for labels, x in zip(parsed, operands):
+    for labels, rank in zip(parsed, ranks):
         if "..." in labels:
             at = labels.index("...")
-            n = x.ndim - (len(labels) - 1)
+            n = rank - (len(labels) - 1)
             labels = [*labels[:at], *(f".{k}" for k in range(width - n, width)), *labels[at + 1 :]]
         full.append(labels)
     dots = [f".{k}" for k in range(width)]
@@ -156,10 +159,10 @@ def _ordinal(i: int) -> str:
     return f"{i}th" if i > 2 else ("0th", "1st", "2nd")[i]
 
 
-def _wrong_rank(i: int, x: Tensor, plain: int) -> None:
+def _wrong_rank(i: int, rank: int, plain: int) -> None:
     raise RuntimeError(
         f"einsum(): the number of subscripts in the equation ({plain}) does not match the number "
-        f"of dimensions ({x.ndim}) for operand {i} and no ellipsis was given"
+        f"of dimensions ({rank}) for operand {i} and no ellipsis was given"
     )
 
 

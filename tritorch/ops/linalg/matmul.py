@@ -246,7 +246,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     if input.dtype is bool_:
         raise NotImplementedError("\"dot\" not implemented for 'Bool'")
     n = input.shape[0]
-    return reshape(mm(reshape(input, (1, n)), reshape(tensor, (n, 1))), ())
+    return reshape(_mm.call((reshape(input, (1, n)), reshape(tensor, (n, 1))), ()), ())
 
 
 @public(out=True)
@@ -293,7 +293,9 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
             f"size mismatch, got input ({input.shape[0]}), mat "
             f"({input.shape[0]}x{input.shape[1]}), vec ({vec.shape[0]})"
         )
-    return reshape(mm(input, reshape(vec, (vec.shape[0], 1))), (input.shape[0],))
+    require_same_dtype("addmm_impl_cpu_", input, vec)
+    n, k = input.shape
+    return reshape(_mm.call((input, reshape(vec, (k, 1))), ()), (n,))
 
 
 @public(out=True, aliases=("ger",))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import MetaArray
 from tritorch.core import defaults, published
@@ -30,6 +31,7 @@ from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
+from tritorch.ops.record.writing import differentiated
 from tritorch.ops.reduce.reduction import vector_norm
 from tritorch.ops.reduce.softmax import log_softmax
 from tritorch.ops.shape.ranges import arange
@@ -70,13 +72,14 @@ def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
 
 
 def _pair(name: str, input: Tensor, target: Tensor, above: int = 3) -> tuple[Tensor, Tensor]:
-    if input.shape != target.shape:
-        defaults.warn(
-            f"Using a target size ({target.shape}) that is different to the input size "
-            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=above,
-        )
+    if input.shape == target.shape:
+        return input, target
+    defaults.warn(
+        f"Using a target size ({target.shape}) that is different to the input size "
+        f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        stacklevel=above,
+    )
     return broadcast_tensors(input, target)  # type: ignore[return-value]
 
 
@@ -499,8 +502,8 @@ _soft_margin_loss = Operator(
 @autocast("cuda:float32")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle along a dim."""
-    a, b = broadcast_tensors(x1, x2)
-    common = result_type(a, b)
+    a, b = (x1, x2) if x1.shape == x2.shape else broadcast_tensors(x1, x2)
+    common = a.dtype if a.dtype is b.dtype else result_type(a, b)
     if not common.is_floating_point:
         raise RuntimeError(
             f"expected common dtype to be floating point, yet common dtype is {scalar_name(common)}"
@@ -508,7 +511,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     a, b = (x if x.is_floating_point() else x.to(common) for x in (a, b))
     norm_a = vector_norm(a, 2, dim, keepdim=True)
     norm_b = vector_norm(b, 2, dim, keepdim=True)
-    limit = lambda n: n.detach().clamp(min=eps) + (n - n.detach()) * (n.detach() > eps)
+
+    def limit(n: Tensor) -> Tensor:
+        fixed = n.detach()
+        return fixed.clamp(min=eps) + (n - fixed) * (fixed > eps)
+
     return (a / limit(norm_a) * (b / limit(norm_b))).sum(dim)
 
 
@@ -764,6 +771,20 @@ def _require_classes(array: Any, classes: int, ignore: int) -> None:
         raise IndexError(f"Target {int(array[bad][0])} is out of bounds.")
 
 
+def _picked(scores: Any, classes: Any, ignore: int) -> Any:
+    """The losses of small matrices of scores where no row is ignored, by NumPy; None of others."""
+    if type(scores) is not ndarray or type(classes) is not ndarray or scores.ndim != 2:
+        return None
+    if scores.dtype not in FLOATS or classes.dtype is not INT64 or not 0 < scores.size < 4096:
+        return None
+    if 0 <= ignore < scores.shape[1] or not scores.flags.c_contiguous or classes.ndim != 1:
+        return None
+    if backend("cpu", "indexing").outside(classes, scores.shape[1]) is not None:
+        return None
+    n, width = scores.shape
+    return np.negative(scores.reshape(-1).take(np.arange(0, n * width, width) + classes))
+
+
 @functional
 @autocast("float32")
 @computes("nll_loss_nd")
@@ -786,6 +807,10 @@ def nll_loss(
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
     classes = input.shape[0] if input.ndim == 1 else input.shape[1]
+    if weight is None and not differentiated(input):
+        found = _picked(getattr(input, "_a", None), getattr(target, "_a", None), ignore_index)
+        if found is not None:
+            return reduce_loss(_C.wrap(found), mode)
     _check_targets(target, classes, ignore_index)
     rows, flat = _rows(input, target)
     flat = flat.to(int64)

@@ -5,20 +5,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from tritorch import _C
 from tritorch.core import defaults, published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import float32, float64
 from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast, computes
 from tritorch.core.tensor import Tensor, attach
+from tritorch.host.chains.chained import Chained
 from tritorch.host.pointwise import pointwise as cpu
 from tritorch.ops.pointwise.arithmetic import where
 from tritorch.ops.pointwise.pointwise import sigmoid, tanh
 from tritorch.ops.record.apply import apply, widened
+from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.kinds import ternary, unary
-from tritorch.ops.record.operator import Operator, laid_out, lies
+from tritorch.ops.record.operator import FLOATS, Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.pointwise import INT_TO_FLOAT
 from tritorch.ops.record.publishing import (
@@ -142,10 +147,25 @@ def _floats_only(name: str, x: Tensor) -> None:
         raise not_implemented(name, x.dtype)
 
 
-def _record(name: str, params: str, of: Any, grad: Any, node: str, schema: str = "") -> Operator:
-    """An activation of several operators, recorded as one call."""
-    return Operator(name, "x", params, composed=of, grad=grad, node=node, layout="elementwise",
-                    schema=schema)  # fmt: skip
+def _record(
+    name: str, params: str, of: Any, grad: Any, node: str, schema: str = "", chain: Any = None
+) -> Operator:
+    """An activation of several operators, recorded as one call.
+
+    chain: the same of floats, by NumPy: dense arrays are computed in one pass (Note [Chains])."""
+    op = Operator(name, "x", params, composed=of, grad=grad, node=node, layout="elementwise",
+                  schema=schema)  # fmt: skip
+    if chain is not None:
+        op.cpu = _C.Quiet(_by_chain(Chained(chain), composed_backend(of)))  # type: ignore[method-assign]
+    return op
+
+
+def _by_chain(run_chain: Any, composed: Any) -> Any:
+    def run(x: Any, *params: Any) -> Any:
+        found = run_chain(x, *params) if x.dtype in FLOATS else None
+        return composed(x, *params) if found is None else found
+
+    return run
 
 
 def _limited(x: Tensor, low: float, high: float) -> Tensor:
@@ -208,7 +228,8 @@ def _leaky(x: Tensor, slope: float) -> Tensor:
 
 
 _leaky_relu = _record("leaky_relu", "slope", _leaky,
-                      lambda g, x, slope: where(x > 0, g, g * slope), "LeakyRelu")  # fmt: skip
+                      lambda g, x, slope: where(x > 0, g, g * slope), "LeakyRelu",
+                      chain=lambda x, slope: np.where(x > 0, x, x * slope))  # fmt: skip
 # In place, the sign of the result is that of the input.
 _leaky_relu_ = _record(
     "leaky_relu_", "slope", _leaky, lambda g, out, slope: where(out > 0, g, g * slope), "LeakyRelu1"
@@ -360,10 +381,16 @@ def _smooth_relu(x: Tensor, beta: float, threshold: float) -> Tensor:
     return where(linear, x, scaled.masked_fill(linear, 0).exp().log1p() / beta)
 
 
+def _chained_softplus(x: Any, beta: float, threshold: float) -> Any:
+    scaled = x * beta
+    linear = scaled > threshold
+    return np.where(linear, x, _C.log1p(_C.exp(np.where(linear, 0, scaled))) / beta)
+
+
 _softplus = _record(
     "softplus", "beta threshold", widened(_smooth_relu),
     lambda g, x, beta, threshold: where(x * beta > threshold, g, g * (x * beta).sigmoid()),
-    "Softplus",
+    "Softplus", chain=lambda *given: _chained_softplus(*given),
 )  # fmt: skip
 
 

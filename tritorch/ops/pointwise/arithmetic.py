@@ -29,8 +29,8 @@ from tritorch.ops.record.kinds import (
     OPERANDS,
     attach_operator,
     binary,
-    fast_binary,
-    fast_in_place,
+    binary_function,
+    binary_in_place,
     ternary,
 )
 from tritorch.ops.record.operator import FLOATS, NOT_IMPLEMENTED, ndarray
@@ -48,7 +48,7 @@ def conj(value: Any) -> Any:
 # ---- add, sub, mul, div --------------------------------------------------------------------------
 
 _add = binary("add", np.add, grad=(lambda g: g, lambda g: g), operator="add", inplace=False)
-_sub = binary("sub", np.subtract, without="bool", grad=(lambda g: g, lambda g: -g),
+_sub = binary("sub", np.subtract, without="bool", shuns="bool", grad=(lambda g: g, lambda g: -g),
               node="{'sub.Tensor' if hasattr(a, 'shape') else 'rsub.Scalar'}",
               operator="sub", inplace=False)  # fmt: skip
 mul = binary("mul", np.multiply, aliases=("multiply",), operator="mul",
@@ -160,7 +160,7 @@ def sub(input: Any, other: Any, *rest: Any, alpha: Any = 1, out: Any = None) -> 
     return _sub(input, other, out=out)
 
 
-_add_in_place, _sub_in_place = fast_in_place(_add.op), fast_in_place(_sub.op)  # type: ignore[attr-defined]
+_add_in_place, _sub_in_place = binary_in_place(_add.op), binary_in_place(_sub.op)  # type: ignore[attr-defined]
 
 
 def add_(self: Tensor, other: Any, *rest: Any, alpha: Any = 1) -> Tensor:
@@ -312,7 +312,7 @@ def _subtract(input: Any, other: Any, out: Any = None) -> Any:
     )
 
 
-attach_operator("sub", fast_binary(_sub.op, _subtract), sub_, shown="sub - sub_")  # type: ignore[attr-defined]
+attach_operator("sub", binary_function(_sub.op, _subtract), sub_, shown="sub - sub_")  # type: ignore[attr-defined]
 attach_operator("divmod", lambda a, b: (floor_divide(a, b), remainder(a, b)), None)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays import arrays
-from tritorch.arrays.arrays import convert
 from tritorch.arrays.meta import MetaArray, real_among_fake
 from tritorch.autograd.graph import check_inplace
 from tritorch.core.dtype import dtype, float32
@@ -17,7 +16,6 @@ from tritorch.core.promotion import result_type
 from tritorch.core.tensor import Tensor
 from tritorch.host import threads
 from tritorch.host.chains.rowwise import write
-from tritorch.host.pointwise.narrow import WIDE, is_narrow
 from tritorch.ops.record import interpreters
 from tritorch.ops.record.checks import (
     broadcast_shapes,
@@ -48,46 +46,6 @@ def _write(array: Any, value: Any) -> None:
         array.copy_(value)
 
 
-def _direct(op: Pointwise, inputs: Sequence[Any]) -> Any:
-    """The result for floats of one dtype and numbers: NumPy promotes them as PyTorch; else None."""
-    masks = op.masks
-    operands: list[Any] = []
-    kind = None
-    for value in inputs:
-        number = type(value)
-        if number is not float and number is not int:
-            value = getattr(value, "_a", None)
-            if type(value) is not ndarray or value.size >= BIG:
-                return None
-            if len(operands) >= masks:
-                if kind is None:
-                    kind = value.dtype
-                elif value.dtype is not kind:
-                    return None
-        operands.append(value)
-    if kind is None or not op.computable(*operands):
-        return None
-    if kind in op.direct and kind.kind == "f":
-        result = op.cpu(*operands)
-    elif is_narrow(kind) and op.widens:
-        quick = None if masks else op.chained(*operands)
-        if quick is not None:
-            return quick
-        wide: dict[int, Any] = {}  # by identity: h + h widens once
-        for i in range(masks, len(operands)):
-            value = operands[i]
-            if type(value) is ndarray:
-                operands[i] = wide.get(id(value))
-                if operands[i] is None:
-                    wide[id(value)] = operands[i] = convert(value, WIDE)
-        result = op.cpu(*operands)
-        if result.dtype is WIDE:
-            result = convert(result, kind)
-    else:
-        return None
-    return result if type(result) is ndarray else None
-
-
 def _require_integers(inputs: Sequence[Any]) -> None:
     """Refuses Python integers that no integer type holds."""
     for value in inputs:
@@ -112,12 +70,18 @@ def widened(definition: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def apply(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
-    """The general path: tensors and numbers, any dtypes, shapes that broadcast."""
+    """The result for tensors and numbers of any dtypes, in shapes that broadcast."""
     if out is None:
-        result = _direct(op, inputs)
-        if result is not None:
-            return op.finish(result, *inputs)
-    elif isinstance(out, Tensor):
+        found = op.elements(*inputs)
+        return general(op, inputs) if found is None else found
+    if isinstance(out, Tensor) and op.elements.write(out, *inputs):
+        return out
+    return general(op, inputs, out)
+
+
+def general(op: Pointwise, inputs: Sequence[Any], out: Any = None) -> Any:
+    """The same where there is no plan."""
+    if isinstance(out, Tensor):
         require_device(inputs, out)
     _require_integers(inputs)
     common = result_type(*inputs[op.masks : len(inputs) - op.beside])
@@ -235,6 +199,8 @@ def apply_in_place(op: Pointwise, inputs: Sequence[Any], kept: Tensor | None = N
     """The in-place form: the result goes into the first input; kept: that as it was, if somebody
     has it."""
     self = inputs[0]
+    if kept is None and op.elements.write(self, *inputs):
+        return self
     check_inplace(self, *inputs[1:])
     _require_integers(inputs)
     common = result_type(*inputs[op.masks : len(inputs) - op.beside])

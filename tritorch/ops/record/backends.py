@@ -85,11 +85,11 @@ def composed_backend(definition: Callable[..., Any]) -> Callable[..., Any]:
     """A backend function composed of public operators, for a record with gradients of its own."""
 
     def run(*args: Any) -> Any:
+        given = [_C.wrap(a) if isinstance(a, _ARRAYS) else a for a in args]
         with scopes.unrecorded:
-            return definition(*(_C.wrap(a) if _is_array(a) else a for a in args))._array
+            return definition(*given)._array
 
     return run
 
 
-def _is_array(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, _C.Array, MetaArray))
+_ARRAYS = (np.ndarray, _C.Array, MetaArray)

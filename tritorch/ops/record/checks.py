@@ -120,7 +120,10 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     if not shapes:
         return ()
     first = tuple(shapes[0])
-    if all(len(shape) == len(first) and tuple(shape) == first for shape in shapes[1:]):
+    for shape in shapes[1:]:
+        if tuple(shape) != first:
+            break
+    else:
         return first
     ndim = max(map(len, shapes))
     out = [1] * ndim
@@ -181,6 +184,9 @@ def require_options(
     name: str, dtype: Any, layout: Any, requires_grad: Any, pin_memory: Any, format: Any = None
 ) -> None:
     """The types of a factory's options."""
+    if layout is None is format and requires_grad is False is pin_memory:
+        if dtype is None or (type(dtype) is Dtype and dtype is not complex32):
+            return
     if dtype is complex32:
         warn_of_half()
     given = (
@@ -197,12 +203,14 @@ def require_options(
             )
 
 
+_INT = frozenset((int,))
+
+
 def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes given as ints or as one sequence."""
-    for arg in args:
-        if type(arg) is not int:
-            break
-    else:
+    if len(args) == 1 and isinstance(args[0], (tuple, list)):
+        args = tuple(args[0])
+    if _INT.issuperset(map(type, args)):
         return args
     if (len(args) == 1 and not hasattr(args[0], "__index__")) or (
         len(args) == 1 and isinstance(args[0], Tensor) and args[0].ndim

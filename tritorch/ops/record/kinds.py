@@ -1,7 +1,8 @@
 """The pointwise kinds: unary, binary and ternary operators from one line each.
 
-A kind owns validation, promotion, broadcasting and allocation.  Its function has a fast path, plain
-ndarrays of one dtype that the ufunc handles as PyTorch does, and a general path for all else.
+A kind owns validation, promotion, broadcasting and allocation.  Its function asks the record's
+plans for dtypes that came before (Note [Plans of elements] in src/plans/elements.cpp), and then the
+general path.
 """
 
 from __future__ import annotations
@@ -15,12 +16,10 @@ from tritorch import _C
 from tritorch.arrays.symbolic import SymFloat, SymInt
 from tritorch.core.published import AUTOCAST, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
-from tritorch.host.chains.chained import LEAST
-from tritorch.host.chains.rowwise import LARGE, write
 from tritorch.ops.record.apply import apply, apply_in_place
-from tritorch.ops.record.operator import Array, Operator, ndarray
+from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import EXACT
-from tritorch.ops.record.pointwise import ALWAYS_BOOL, BIG, SAME, Pointwise, gpu_pointwise
+from tritorch.ops.record.pointwise import SAME, Pointwise
 
 
 def _export(name: str, function: Any, *, method: bool = True, public: bool = True) -> None:
@@ -59,27 +58,22 @@ def unary(
     differentiate it.  autocast, exact: `published.autocast`, `outputs.exact_out`.  special:
     whether tritorch.special has it too.  options: the record's, as `Pointwise` has them."""
     op = Pointwise(name, "x", cpu, rule=rule, without=without, gpu=gpu, zero=zero, **options)
-    may_write = out
-    run, finish, fits, plans = op.apply, op.finish, op.direct, op.plans
-    small, large = op.eager, op.large
+    may_write, run, write = out, op.elements, op.elements.write
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        try:
-            a = input._a
-            kind = a.dtype
-        except AttributeError:  # no tensor, or one without a plain array
-            a = kind = None
-            if not isinstance(input, Tensor):
-                raise TypeError(
-                    f"{name}(): argument 'input' (position 1) must be Tensor, not "
-                    f"{type(input).__name__}"
-                ) from None
-        if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
-            return run(small if a.size < LEAST else large, a, input)
-        elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
-            return finish(gpu_pointwise().flat1(op.gpu_name, a, *plans[kind]), input)
-        if out is not None and not may_write:
+        if out is None:
+            found = run(input)
+            if found is not None:
+                return found
+        elif not may_write:
             raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
+        elif write(out, input):
+            return out
+        if not isinstance(input, Tensor):
+            raise TypeError(
+                f"{name}(): argument 'input' (position 1) must be Tensor, not "
+                f"{type(input).__name__}"
+            )
         return apply(op, (input,), out)
 
     function.__doc__ = doc or f"{name} of each element."
@@ -153,7 +147,7 @@ def binary(
     inplace: "public" if the form in place is a function too.  shown: as in `attach_operator`.  The
     others as in `unary`."""
     op = Pointwise(name, "a b", cpu, rule=rule, **options)
-    function = fast_binary(op, _general_binary(op))
+    function = binary_function(op, _general_binary(op))
     function.__doc__ = doc or f"{name} of each pair of elements, broadcasting."
     if export:
         _publish(op, function, aliases, method, public, autocast, exact, special)
@@ -162,66 +156,24 @@ def binary(
     if operator:
         attach_operator(
             operator,
-            fast_binary(op, _general_operator(op)),
+            binary_function(op, _general_operator(op)),
             lambda self, other: apply_in_place(op, (self, other)),
             shown=shown,
         )
     if inplace and export:
-        method_in_place = fast_in_place(op)
+        method_in_place = binary_in_place(op)
         method_in_place.__doc__ = f"In-place version of {name}."
         for alias in (*aliases, name):
             _export(f"{alias}_", method_in_place, public=inplace == "public")
     return function
 
 
-def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
-    """a.f_(b) on plain ndarrays of one dtype that nobody records; the general path for all else."""
-    cpu, may_write, fits, plans = op.cpu, op.may_write, op.direct, op.plans
-    bump, numbers, meet = _C.bump_version, op.numbers != "none", np.may_share_memory
-    fast = op.is_ufunc and op.rule == SAME
-
-    def written(self: Tensor, other: Any) -> bool:
-        """Writes the result where there is nothing else to do; whether that was so."""
-        number = type(other)
-        try:
-            a = self._a
-            b = other if number is float or number is int else other._a
-        except AttributeError:  # no tensors, or without plain arrays
-            return False
-        kind = a.dtype
-        if b is other:
-            if not (numbers and type(a) is ndarray and kind in fits and a.size < BIG):
-                return False
-            if not (kind.kind == "f" or (number is int and kind.kind in "iu")):
-                return False
-            if 0 in a.strides or not may_write(a, b, self):
-                return False
-        elif b.dtype is not kind or a.shape != b.shape:
-            return False
-        elif type(a) is ndarray is type(b):
-            if kind not in fits or a.size >= BIG or 0 in a.strides:
-                return False
-            if not (a is b or a.base is None is b.base or not meet(a, b)):
-                return False
-            if not may_write(a, b, self, other):
-                return False
-        elif type(a) is Array is type(b) and kind in plans and not self._inference:
-            if op.wants(self, other) or not (a.is_contiguous() and b.is_contiguous()):
-                return False
-            if not gpu_pointwise().may_write(a, (b,)):
-                return False
-            gpu_pointwise().flat2(op.gpu_name, a, b, *plans[kind], a)
-            bump(self)
-            return True
-        else:
-            return False
-        if a.size < LARGE or not write(op.function, a, a, b):
-            cpu(a, b, a)
-        bump(self)
-        return True
+def binary_in_place(op: Pointwise) -> Callable[..., Tensor]:
+    """a.f_(b)."""
+    write = op.elements.write
 
     def method(self: Tensor, other: Any) -> Tensor:
-        if fast and written(self, other):
+        if write(self, self, other):
             return self
         _require_operands(op, self, other)
         return apply_in_place(op, (self, other))
@@ -229,51 +181,18 @@ def fast_in_place(op: Pointwise) -> Callable[..., Tensor]:
     return method
 
 
-def fast_binary(op: Pointwise, general: Callable[..., Any]) -> Callable[..., Any]:
-    """f(a, b) on plain ndarrays of one dtype (or with a number); `general` for all else."""
-    small, large = op.eager, op.large
-    run, finish, fits, plans = op.pointwise, op.finish, op.direct, op.plans
-    numbers = op.numbers != "none"
-    # NumPy compares narrow integers with numbers that they do not hold; PyTorch casts those.
-    integers = "i" if op.rule == ALWAYS_BOOL else "iu"
-    least = 8 if op.rule == ALWAYS_BOOL else 1
+def binary_function(op: Pointwise, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """f(a, b): by a plan (Note [Plans of elements]), `otherwise` where there is none."""
+    run, write = op.elements, op.elements.write
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-        try:
-            a = input._a
-            kind = a.dtype
-        except AttributeError:  # no tensor, or one without a plain array
-            return general(input, other, out)
-        if kind in fits and out is None and type(a) is ndarray and a.size < BIG:
-            number = type(other)
-            if number is float or number is int:
-                if numbers and (
-                    kind.kind == "f"
-                    or (number is int and kind.kind in integers and kind.itemsize >= least)
-                ):
-                    cpu = small if a.size < LEAST else large
-                    return run(cpu, general, a, other, input, other)
-            else:
-                try:
-                    b = other._a
-                except AttributeError:
-                    return general(input, other, out)
-                if type(b) is ndarray and b.dtype is kind and b.size < BIG:
-                    cpu = small if a.size < LEAST else large
-                    return run(cpu, general, a, b, input, other)
-        elif type(a) is Array and kind in plans and out is None and a.is_contiguous():
-            number = type(other)
-            if number is float or number is int:
-                if kind.is_floating_point and numbers:
-                    launched = gpu_pointwise().flat2_number(op.gpu_name, a, other, *plans[kind])
-                    return finish(launched, input, other)
-            else:
-                b = getattr(other, "_a", None)
-                if type(b) is Array and b.dtype is kind and a.shape == b.shape:
-                    if b.is_contiguous() and a.device_index == b.device_index:
-                        launched = gpu_pointwise().flat2(op.gpu_name, a, b, *plans[kind])
-                        return finish(launched, input, other)
-        return general(input, other, out)
+        if out is None:
+            found = run(input, other)
+            if found is not None:
+                return found
+        elif write(out, input, other):
+            return out
+        return otherwise(input, other, out)
 
     function.op = op  # type: ignore[attr-defined]
     return function

@@ -275,6 +275,9 @@ class Operator(_C.OperatorBase):
         """Runs on checked and promoted inputs, and records the call."""
         if self.lacks:
             self.require_kernel(tensors)
+        found = self.call_on_host(tensors, params)
+        if found is not None:
+            return found
         try:
             values = [None if tensor is None else tensor._a for tensor in tensors]
         except AttributeError:
@@ -339,8 +342,9 @@ class Operator(_C.OperatorBase):
 
     def require_kernel(self, tensors: Sequence[Any]) -> None:
         """Refuses dtypes of which PyTorch has no kernel."""
-        kinds = [tensor.dtype for tensor in tensors[: self.typed]]
-        common = functools.reduce(promote_types, kinds)
+        common = tensors[0].dtype
+        for tensor in tensors[1 : self.typed]:
+            common = promote_types(common, tensor.dtype)
         if common in self.lacks:
             raise not_implemented(self.kernel, common)
 

@@ -44,6 +44,7 @@ from tritorch.ops.record.checks import (
     require_distinct_elements,
     shape_error,
 )
+from tritorch.ops.record.elements import decide
 from tritorch.ops.record.infer import elementwise, note_call
 from tritorch.ops.record.operator import Array, Operator, ndarray
 from tritorch.ops.record.outputs import require_dtype, require_separate
@@ -117,6 +118,7 @@ class Pointwise(Operator):
         narrow: dict[str, str] | None = None,
         zero: str = "",
         long: bool = False,
+        shuns: str = "",
         schema: str = "",
         composed: Callable[..., Tensor] | None = None,
         simpler: Callable[..., Any] | None = None,
@@ -137,6 +139,7 @@ class Pointwise(Operator):
         kept where the second operand is a number.
         long: whether a thread computes two elements at most, as its registers would not do for
         more.
+        shuns: the category that no operand may have, which the function refuses.
         simpler: of its operands, the same by cheaper operators where some are certain numbers, else
         None: for kernels in which numbers are constants."""
         self.simpler = simpler
@@ -166,6 +169,7 @@ class Pointwise(Operator):
         refusal = RuntimeError(refuses) if isinstance(refuses, str) else refuses
         self.refuses = (_CATEGORY[words[0]], type(refusal), str(refusal)) if refuses else None
         self.numbers = numbers
+        self.shuns = _CATEGORY[shuns] if shuns else None
         self.is_ufunc = isinstance(cpu, np.ufunc)
         # Small arrays gain nothing where NumPy has the function, others do.
         self.chained = Chained(cpu, self.widens, lambda kind: self._result_kind(kind))
@@ -178,6 +182,7 @@ class Pointwise(Operator):
             for kind in _planned(rule, self.without, self.without_half)
             if kind.name not in self.narrow
         }
+        self.elements = _C.ElementPlans(self, functools.partial(decide, self))
         # The dtypes that the ufunc maps to PyTorch's result, all inputs having the same one.
         self.direct = set(_direct(rule, self.without, direct))
 
@@ -231,6 +236,10 @@ class Pointwise(Operator):
                 raise shape_error(out.shape, broadcast)
         raise not_implemented(self.name, common)
 
+    def is_widened(self, compute: dtype) -> bool:
+        """True if a dtype computes in float32, and results are rounded."""
+        return compute.name in _NARROW and compute.name not in self.narrow
+
     def result_dtype(self, compute: dtype) -> dtype:
         """What comes out."""
         if self.rule == ALWAYS_BOOL:
@@ -252,7 +261,7 @@ class Pointwise(Operator):
 
                     return through_host(path, self.compute)(operands, compute, result)
                 return gpu_pointwise().call(name, tuple(operands), compute, result)
-        widens = compute.name in _NARROW and compute.name not in self.narrow
+        widens = self.is_widened(compute)
         kind = float32 if widens else compute
         if widens and not self.masks:
             quick = self._narrow_in_blocks(operands, compute.numpy)

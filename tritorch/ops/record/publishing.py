@@ -193,8 +193,10 @@ def in_place_of(function: Callable[..., Any], name: str, alone: bool = False) ->
             source = published.public.clone(self)  # gradients may need it as it was
         result = function(source, *args, **kwargs)
         require_separate(self, args, alone)
-        require_castable(result.dtype, self.dtype)
-        require_own_shape(function.__name__, result, self)
+        if result.dtype is not self.dtype:
+            require_castable(result.dtype, self.dtype)
+        if result._array.shape != self._array.shape:
+            require_own_shape(function.__name__, result, self)
         node = result._raw_node
         if node is None or self._base is not None or result.dtype is not self.dtype:
             return self.copy_(result)

@@ -3,8 +3,8 @@
 # Note [Replaced kernels]
 A record's function of a backend takes arrays; what a program gives takes tensors, as its schema
 says, and is called through a wrapper that stands in the record's place until it is taken back.
-Pointwise records have fast paths that know their kernels by name: those ask which dtypes they take,
-and take none while the record is replaced.
+Pointwise records keep plans (`elements.py`), and foreach's launches know their kernels by name:
+there are no plans, and those take no dtypes, while the record is replaced.
 """
 
 from __future__ import annotations
@@ -85,10 +85,12 @@ def _replace_pointwise(
         return found if tensor.dtype is result else tensor.to(result)._array
 
     op.compute = compute  # type: ignore[method-assign, assignment]
+    op.elements.clear()
 
     def undo() -> None:
         defaults.kernels_change()
         fast.update(kept)
         del op.compute
+        op.elements.clear()
 
     return undo

@@ -77,12 +77,15 @@ def _plainly(op: Operator, x: Tensor, dim: Any, keepdim: Any, *rest: Any) -> Ten
     return op.finish_with(op.cpu(array, *params), params, x)
 
 
+_ALL_DIMS = [tuple(range(n)) for n in range(65)]
+
+
 def _call(op: Operator, x: Tensor, dims: Any, keepdim: bool, *rest: Any) -> Tensor:
     """Runs a record over dims; a 0-d tensor as one of one element."""
-    quick = _plainly(op, x, dims, keepdim, *rest)
+    quick = _plainly(op, x, dims, keepdim, *rest) if type(dims) is int else None
     if quick is not None:
         return quick
-    wrapped = wrap_dims(dims, x.ndim)
+    wrapped = _ALL_DIMS[x.ndim] if dims is None else wrap_dims(dims, x.ndim)
     if x.ndim == 0:
         return reshape(op.call((reshape(x, 1),), ((0,), False, *rest)), ())
     return op.call((x,), (wrapped, bool(keepdim), *rest))
@@ -121,7 +124,6 @@ def _total(array: Any) -> Any:
     )
 
 
-_ALL_DIMS = [tuple(range(n)) for n in range(65)]
 _finish_sum = _sum.finish_with
 _sum_dim = _sum.like("sum_dim", "Sum1", schema="sum.dim_IntList(x, dims, keepdim, dtype=kind)")
 
@@ -638,7 +640,10 @@ def _spread_arguments(
     correction = 1 if correction is None else correction
     dims = range(input.ndim) if dim is None else wrap_dims(dim, input.ndim) if input.ndim else ()
     shape = input._array.shape
-    n = math.prod(shape[d] for d in dims) if 0 not in shape else 0
+    if 0 in shape:
+        n = 0
+    else:
+        n = math.prod(shape if dim is None else [shape[d] for d in dims])
     if n - correction <= 0:
         defaults.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "

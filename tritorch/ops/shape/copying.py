@@ -31,6 +31,7 @@ from tritorch.ops.record.checks import (
     sizes,
     warn_of_half,
 )
+from tritorch.ops.record.elements import decide_put
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import require_separate
@@ -43,6 +44,8 @@ from tritorch.ops.shape import factory
 
 def _in_format(array: Any, format: Any) -> Any:
     if format is layouts.preserve_format:
+        if type(array) is ndarray and arrays.is_usual(array):
+            return arrays.contiguous_copy(array)
         strides = arrays.strides_of(array)
         dense = _C.copy_strides(array.shape, strides)
         if dense == layouts.contiguous_strides(array.shape):
@@ -126,6 +129,8 @@ def _convert(x: Any, kind: dtype, device: Any, non_blocking: bool) -> Any:
             out = arrays.cast(out, kind)
         out = arrays.move(out, device, non_blocking)
     out = arrays.cast(out, kind)
+    if out is not x and type(x) is ndarray is type(out) and arrays.is_usual(x):
+        return out
     return arrays.copy(out) if out is x else arrays.lay_out_as_copy(out, x)
 
 
@@ -358,8 +363,15 @@ def _dense_source(target: Any, value: Any) -> Any:
     return value
 
 
+# put(target, source): writes a plain tensor or a number into a plain tensor where nothing is
+# recorded; whether that was so.
+put = _C.ElementPlans(_copy, decide_put).write
+
+
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Writes another tensor's elements, broadcasting and converting."""
+    if isinstance(src, Tensor) and put(self, src):
+        return self
     require_tensor(src, "copy_", "other", 1)
     if broadcast_shapes(self.shape, src.shape) != tuple(self.shape):
         raise RuntimeError(
@@ -411,6 +423,8 @@ _fill = Operator(
 @public(method=False)
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Sets every element to a number."""
+    if type(value) in (int, float) and put(self, value):
+        return self
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(
@@ -436,6 +450,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Sets every element to 0."""
+    if put(self, 0):
+        return self
     return ends_as("zero_", fill_(self, 0)) if self._base is None else fill_(self, 0)
 
 

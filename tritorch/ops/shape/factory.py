@@ -78,6 +78,8 @@ PUBLIC["from_numpy"] = from_numpy
 def place(device: Any) -> Device:
     """The device that an argument names; the default one for None."""
     where = defaults.device() if device is None else device
+    if type(where) is str and where == "cpu" and not pretending:
+        return arrays.CPU
     if type(where) is Device and where.index is None and where.type == "cpu" and not pretending:
         return where
     return resolved(where)
@@ -125,6 +127,8 @@ _full = Maker("full", "size value kind device", arrays.full,
 
 def _is_zero(number: Any) -> bool:
     """True if a number in memory is zero bytes alone: -0.0 has a sign, and False is no number."""
+    if type(number) is int:
+        return number == 0
     if number != 0 or number is False:
         return False
     return all(math.copysign(1, part) > 0 for part in (number.real, number.imag))
@@ -181,8 +185,15 @@ def _constant(name: str, value: Maker) -> Any:
         memory_format: Any = None,
         **named: Any,
     ) -> Tensor:
-        shape = sizes(one_of(name, size, named, "size"))
-        dtype = as_dtype(dtype)
+        shape = sizes(one_of(name, size, named, "size") if named or not size else size)
+        if (
+            out is dtype is layout is memory_format is None
+            and requires_grad is False is pin_memory
+            and not defaults.fills_memory
+        ):
+            return value(_check_shape(shape), defaults.dtype(), place(device))
+        if dtype is not None:
+            dtype = as_dtype(dtype)
         require_options(name, dtype, layout, requires_grad, pin_memory, memory_format)
         if memory_format is not None and value is not _empty:
             raise TypeError(f"{name}() got an unexpected keyword argument 'memory_format'")
@@ -226,20 +237,42 @@ def full(
     return _make(shape, fill_value, kind, device, requires_grad, out, layout, pin_memory)
 
 
+def _dense(shape: tuple[int, ...], number: Any, kind: dtype, where: Device) -> Any:
+    """An array of a number; None: of anything."""
+    if number is None:
+        return arrays.empty(shape, kind, where)
+    if _is_zero(number):
+        return arrays.zeros(shape, kind, where)
+    return arrays.full(shape, number, kind, where)
+
+
 def _array_like(array: Any, number: Any, kind: dtype, where: Device, format: Any) -> Any:
     shape = tuple(array.shape)
+    if where is arrays.CPU and format is layouts.preserve_format and type(array) is np.ndarray:
+        if arrays.is_usual(array):
+            return _dense(shape, number, kind, where)
     if format is layouts.preserve_format:
         strides = layouts.dense_strides_like(shape, arrays.strides_of(array))
     else:
         strides = layouts.format_strides(shape, format)
     if strides == layouts.contiguous_strides(shape) and number is not None:
-        return (arrays.zeros if _is_zero(number) else functools.partial(arrays.full, value=number))(
-            shape, kind=kind, device=where
-        )
+        return _dense(shape, number, kind, where)
     made = arrays.empty_strided(shape, strides, kind, where)
     if number is not None:
         number = arrays.cast_number(number, kind)
         arrays.fill(made, number)
+    return made
+
+
+def _usual_like(array: Any, number: Any) -> Any:
+    """An ndarray of a number (None: of anything) like another, which is dense; else None."""
+    if type(array) is not np.ndarray or not arrays.is_usual(array) or array.dtype.names:
+        return None
+    if number == 0:
+        return np.zeros(array.shape, array.dtype)
+    made = np.empty(array.shape, array.dtype)
+    if number is not None:
+        made.fill(number)
     return made
 
 
@@ -277,32 +310,41 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
         memory_format: Any = layouts.preserve_format,
         **named: Any,
     ) -> Tensor:
-        require_options(name, dtype, layout, requires_grad, pin_memory, memory_format)
+        if dtype is layout is device is None and requires_grad is False is pin_memory:
+            if not (with_value or named or watching or defaults.fills_memory):
+                if memory_format is layouts.preserve_format and not value:
+                    quick = _usual_like(getattr(input, "_a", None), make)
+                    if quick is not None and type(input) is Tensor:
+                        return _C.wrap(quick)
+        given = None if memory_format is layouts.preserve_format else memory_format
+        require_options(name, dtype, layout, requires_grad, pin_memory, given)
         if memory_format is None:
             memory_format = layouts.preserve_format
         if with_value:
             number = one_of(name, value, named, "fill_value")[0]
             number = number.item() if isinstance(number, Tensor) else number
         else:
-            require_known(name, named)
+            if named:
+                require_known(name, named)
             number = make
         kind = input.dtype if dtype is None else dtype
         if with_value:
             number = convert_number(number, kind)
         where = input.device if device is None else place(device)
-        shape = tuple(input.shape)
-        if type(input._array) is NestedArray:
+        array = input._array
+        shape = tuple(array.shape)
+        if type(array) is NestedArray:
             from tritorch.ops.interpret.nested.common import like
 
             return like(
                 function, input, *value, dtype=dtype, device=device, requires_grad=requires_grad,
                 pin_memory=pin_memory, memory_format=memory_format, **named,
             )  # fmt: skip
-        if type(input._array) is SparseArray or layout not in (None, layouts.strided):
+        if type(array) is SparseArray or layout not in (None, layouts.strided):
             from tritorch.ops.interpret.sparse.like import make_like
 
             return make_like(input, number, kind, where, layout, requires_grad)
-        if type(input._array) is BatchedArray:
+        if type(array) is BatchedArray:
             constant = _empty if number is None else number
             made = _make(shape, constant, kind, where, requires_grad, None, None, pin_memory)
             return vmap.new_like(input, made)
@@ -311,10 +353,10 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
         if (watching or type(input) is not Tensor) and asked(input):
             made = _LIKE[name].call((input,), given)
         elif watching and entered.note is not None:
-            run = lambda: _C.wrap(_array_like(input._array, number, *options))
+            run = lambda: _C.wrap(_array_like(array, number, *options))
             made = noted("call", _LIKE[name], (input,), given, run)
         else:
-            made = _C.wrap(_array_like(input._array, number, kind, where, memory_format))
+            made = _C.wrap(_array_like(array, number, kind, where, memory_format))
         if defaults.fills_memory and number is None:
             arrays.fill_unwritten(made._array, made.dtype)
         return _finish(made, requires_grad, None, pin_memory)

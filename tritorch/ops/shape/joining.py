@@ -151,15 +151,12 @@ def _check_list(name: str, tensors: Any) -> list[Tensor]:
 _put_together = seen(shaping.cat)
 
 
-def _plain(items: list[Tensor]) -> list[Any] | None:
+def _plain(items: Sequence[Tensor]) -> list[Any] | None:
     """The arrays, if NumPy has all of them in one dtype."""
     found: list[Any] = []
     kind = None
     for item in items:
-        try:
-            array = item._a
-        except AttributeError:
-            return None
+        array = getattr(item, "_a", None)
         if type(array) is not ndarray or not (kind is None or array.dtype is kind):
             return None
         kind = array.dtype
@@ -167,7 +164,7 @@ def _plain(items: list[Tensor]) -> list[Any] | None:
     return found
 
 
-def _joined(items: list[Tensor], dim: Any) -> Tensor | None:
+def _joined(items: Sequence[Tensor], dim: Any) -> Tensor | None:
     """The usual case, which needs no looking into; None: whatever else it is."""
     arrays = _plain(items)
     if arrays is None or len(arrays) < 2 or type(dim) is not int:
@@ -182,20 +179,20 @@ def _joined(items: list[Tensor], dim: Any) -> Tensor | None:
     return _cat.finish_with(out, (dim,), *items)
 
 
-def _stacked(items: list[Tensor], dim: Any) -> Tensor | None:
+def _stacked(items: Sequence[Tensor], dim: Any) -> Tensor | None:
     arrays = _plain(items)
     if arrays is None or type(dim) is not int:
         return None
     shape = arrays[0].shape
-    if (
-        any(array.shape != shape for array in arrays)
-        or not -len(shape) <= dim + 1 <= len(shape) + 1
-    ):
+    if [1 for array in arrays if array.shape != shape] or not -len(shape) <= dim + 1 <= len(
+        shape
+    ) + 1:
         return None
     dim %= len(shape) + 1
     if len(shape) in _LAST_ORDER and not arrays[0].flags.c_contiguous:
         return None  # a memory format may be kept
-    rows = [array.reshape(*shape[:dim], 1, *shape[dim:]) for array in arrays]
+    row = (*shape[:dim], 1, *shape[dim:])
+    rows = [array.reshape(row) for array in arrays]
     out = _put_together(rows, dim)
     if not out.flags.c_contiguous:
         out = np.ascontiguousarray(out)
@@ -223,10 +220,10 @@ def _with_empty(items: Sequence[Tensor], shape: tuple[Any, ...]) -> list[Tensor]
 @joins
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along a dim."""
-    items = _check_list("cat", tensors)
-    quick = _joined(items, dim)
+    quick = _joined(tensors, dim) if type(tensors) in (list, tuple) else None
     if quick is not None:
         return quick
+    items = _check_list("cat", tensors)
     for i, item in enumerate(items):
         if item.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
@@ -259,10 +256,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 @joins
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dim."""
-    items = _check_list("stack", tensors)
-    quick = _stacked(items, dim)
+    quick = _stacked(tensors, dim) if type(tensors) in (list, tuple) and tensors else None
     if quick is not None:
         return quick
+    items = _check_list("stack", tensors)
     dim = wrap_dim(dim, items[0].ndim + 1)
     for i, item in enumerate(items):
         if item.shape != items[0].shape:
@@ -404,10 +401,11 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         )
     for dim in dims if input.ndim == 0 else ():
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    wrapped = tuple(wrap_dim(dim, input.ndim) for dim in dims)
+    wrapped = tuple([wrap_dim(dim, input.ndim) for dim in dims])
+    shape = input._array.shape
     if input.numel() == 0:
         return input.clone()
-    if any(shift % input.shape[dim] == 0 for shift, dim in zip(shifts, wrapped)):
+    if 0 in [shift % shape[dim] for shift, dim in zip(shifts, wrapped)]:
         input = input.contiguous()  # PyTorch joins it with nothing, which has no memory format
     return _roll.call((input,), (shifts, wrapped))
 

@@ -55,7 +55,7 @@ _back: Operator = Operator(
 
 
 def _amounts(input: Tensor, pad: Sequence[int]) -> tuple[int, ...]:
-    amounts = tuple(n if type(n) is SymInt else int(n) for n in pad)
+    amounts = tuple([n if type(n) is SymInt else int(n) for n in pad])
     if len(amounts) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(amounts) // 2 > input.ndim:
@@ -143,7 +143,7 @@ def _run(x: Tensor, amounts: tuple[int, ...], mode: str, value: Any) -> Tensor:
         if before < 0 or after < 0:
             dim, start = x.ndim - 1 - i, max(-before, 0)
             x = narrow(x, dim, start, x.shape[dim] - start - max(-after, 0))
-    grow = tuple(sym_max(n, 0) for n in amounts)
+    grow = tuple([(n if n > 0 else 0) if type(n) is int else sym_max(n, 0) for n in amounts])
     if not any(grow):
         return x.clone()
     return _pad.call((x,), (grow, mode, value))

@@ -233,7 +233,8 @@ def split(
         views = forbid_writes((slice_dim(tensor, dim, 0, 0),), "Split")
         return _named(views, "split.Tensor", tensor, dim, split_size=0)
     starts = [i * part for i in range(-(-size // part) if size else 1)]
-    parts = tuple([slice_dim(tensor, dim, i, sym_min(i + part, size)) for i in starts])
+    end = min if type(size) is int is type(part) else sym_min
+    parts = tuple([_part(slice_op, tensor, dim, i, end(i + part, size), 1) for i in starts])
     views = forbid_writes(parts, "Split")
     if views[0]._raw_node is None:
         return views

@@ -19,7 +19,7 @@ from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import backend
-from tritorch.ops.record.checks import require_known, require_options, require_storage
+from tritorch.ops.record.checks import TOO_MANY, require_known, require_options, require_storage
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.publishing import public
 from tritorch.ops.shape.factory import _check_shape, _finish, place
@@ -68,8 +68,23 @@ def _steps(start: Any, end: Any, step: Any, kind: dtype, where: Any) -> Any:
         from tritorch.gpu.shape import shaping
 
         return shaping.arange(start, step, count, kind, where.index or 0)
+    if kind is int64 and start > -_FAR and step > 0 and start + count * step < _FAR:
+        return np.arange(start, start + count * step, step, dtype=np.int64)
     steps = np.arange(count, dtype=np.int64 if category(kind) < 2 else np.float64)
     return arrays.cast(start + steps * step, kind)
+
+
+_INT = frozenset((int,))
+_FAR = 1 << 40  # less than what memory or an integer holds
+
+
+def _integers(*bounds: int) -> tuple[int, int, int] | None:
+    """Start, end and step of a usual range of integers; None of any other."""
+    if not 1 <= len(bounds) <= 3:
+        return None
+    start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    usual = step > 0 and -_FAR < start <= end < _FAR and end - start < step * TOO_MANY
+    return (start, end, step) if usual else None
 
 
 _arange = Maker(
@@ -90,10 +105,14 @@ def arange(
     **named: Any,
 ) -> Tensor:
     """Values from start to end (excluded) by step."""
-    require_known("arange", named, "start", "end", "step")
     require_options("arange", dtype, layout, requires_grad, pin_memory)
+    if not named and out is None and dtype in (None, int64) and _INT.issuperset(map(type, args)):
+        whole = _integers(*args)
+        if whole is not None:
+            return _finish(_arange(*whole, int64, place(device)), requires_grad, None)
+    require_known("arange", named, "start", "end", "step")
     bounds = [*args]
-    for name in ("start", "end", "step"):
+    for name in ("start", "end", "step") if named else ():
         if name in named:
             if name == "end" and not bounds and "start" not in named:
                 bounds.append(0)
@@ -206,10 +225,11 @@ def linspace(
     """`steps` values from start to end, evenly spaced."""
     require_options("linspace", dtype, layout, requires_grad, pin_memory)
     _check_steps("linspace", start, end, steps, dtype)
-    device = _device_of((start, end), device, out)
-    if _batched((start, end)):
-        return _line_of_tensors(start, end, int(steps), dtype or defaults.dtype())
-    start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
+    if isinstance(start, Tensor) or isinstance(end, Tensor):
+        device = _device_of((start, end), device, out)
+        if _batched((start, end)):
+            return _line_of_tensors(start, end, int(steps), dtype or defaults.dtype())
+        start, end = (_number(v) if isinstance(v, Tensor) else v for v in (start, end))
     kind = _linear_kind(start, end, dtype or (out.dtype if out is not None else None))
     if kind.name == "bool":
         raise not_implemented("linspace_cpu", kind)
@@ -243,10 +263,11 @@ def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]
     if category(kind) < 2:
         start, end = int(start), int(end)
     step = (end - start) / (steps - 1)
-    i = np.arange(steps)
     # From both ends, so that both are exact.
-    array = np.where(i < steps // 2, start + i * step, end - (steps - 1 - i) * step)
-    return arrays.cast(array.astype(wide), kind)
+    half = steps // 2
+    low = start + np.arange(half) * step
+    high = end - np.arange(steps - 1 - half, -1, -1) * step
+    return arrays.cast(np.concatenate((low, high), dtype=wide, casting="unsafe"), kind)
 
 
 _linspace = Maker(

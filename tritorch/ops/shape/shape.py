@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.arrays import arrays
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.sparse import SparseArray
@@ -117,7 +116,8 @@ attach(_unsafe_view=view)
 
 def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """Another shape: a view where the strides allow, else a copy."""
-    shape = one_of("reshape", shape, named, "shape")
+    if named or not shape:
+        shape = one_of("reshape", shape, named, "shape")
     try:
         array = input._a
     except AttributeError:
@@ -193,14 +193,14 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 def _expand_array(array: Any, shape: tuple[int, ...]) -> Any:
     if type(array) is ndarray:  # NumPy's own takes twice as long, and makes strides 0 of sizes 1
-        return arrays.strided(array, shape, _expanded_strides(array, shape), 0)
+        return _C.strided_view(array, shape, _expanded_strides(array, shape), 0)
     return array.expand(shape)
 
 
 def _expanded_strides(array: Any, shape: tuple[int, ...]) -> list[int]:
-    own = arrays.strides_of(array)
+    own, size = array.strides, array.itemsize
     lead = len(shape) - len(own)
-    strides = [s if n == m else 0 for n, m, s in zip(array.shape, shape[lead:], own)]
+    strides = [s // size if n == m else 0 for n, m, s in zip(array.shape, shape[lead:], own)]
     for dim in reversed(range(lead)):
         inner = shape[dim + 1] * strides[0] if own else 0
         strides.insert(0, inner if shape[dim] == 1 else 0)
@@ -320,15 +320,15 @@ _transpose = view_operator(
 
 def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """The dims in another order."""
-    dims = one_of("permute", dims, named, "dims")
-    given = sizes(dims)
-    if len(given) != input.ndim:
+    given = sizes(one_of("permute", dims, named, "dims") if named or not dims else dims)
+    ndim = input.ndim
+    if len(given) != ndim:
         raise RuntimeError(
             f"permute(sparse_coo): number of dimensions in the tensor input does not match the "
             f"length of the desired ordering of dimensions i.e. input.dim() = {input.ndim} is not "
             f"equal to len(dims) = {len(given)}"
         )
-    order = tuple(wrap_dim(dim, input.ndim) for dim in given)
+    order = tuple([wrap_dim(dim, ndim) for dim in given])
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
     return _reordered(input, order)
@@ -529,7 +529,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
         dims = wrap_dims(dim, len(shape))
     if not shape:
         return alias(input)
-    dims = tuple(i for i in dims if shape[i] == 1)
+    dims = tuple([i for i in dims if shape[i] == 1])
     out = _squeeze.call((input,), (dims,))
     if out._raw_node is None or isinstance(dim, (tuple, list)):
         return out
