@@ -24,14 +24,18 @@ constexpr std::size_t kMostEntries = 512;  // of a function
 constexpr int kManyKeys = 2048, kRest = 1 << 15;  // calls
 constexpr int kMostTries = 3;              // calls that are watched, of which no two agree
 
-// Of what the result of a watched call leads to: [(record, params), ...].
+// Of what the result of a watched call leads to: [(record, params, inputs that are no tensors), ...].
 PyObject* described(const Trace& trace, PyObject* result) {
   Ref list(PyList_New(0));
   for (const std::size_t i : trace.needed(result)) {
     const Made& made = trace.made[i];
-    const Ref pair(PyTuple_Pack(2, made.op ? made.op.get() : Py_None,
-                                made.params ? made.params.get() : Py_None));
-    if (!list || !pair || PyList_Append(list.get(), pair.get()) < 0) return nullptr;
+    const Ref plain(PyList_New(0));
+    for (const Ref& input : made.inputs)
+      if (!plain || (!as_tensor(input.get()) && PyList_Append(plain.get(), input.get()) < 0))
+        return nullptr;
+    const Ref each(PyTuple_Pack(3, made.op ? made.op.get() : Py_None,
+                                made.params ? made.params.get() : Py_None, plain.get()));
+    if (!list || !each || PyList_Append(list.get(), each.get()) < 0) return nullptr;
   }
   return list.release();
 }
@@ -339,7 +343,8 @@ PyObject* withhold_plans(PyObject*, PyObject* by) {
   return PyLong_FromLong(-more);
 }
 
-// records_of(function, args, kwargs) -> [(record, params), ...] of what the result leads to
+// records_of(function, args, kwargs) -> [(record, params, inputs that are no tensors), ...] of what the
+// result leads to
 PyObject* records_of(PyObject*, PyObject* arguments) {
   PyObject *function, *args, *kwargs;
   if (!PyArg_ParseTuple(arguments, "OO!O!", &function, &PyTuple_Type, &args, &PyDict_Type, &kwargs))

@@ -285,7 +285,7 @@ class Pointwise(Operator):
         """Large dense arrays of one narrow type, each block widened, computed and rounded in the
         cache; else None."""
         if all(type(x) is not ndarray or x.dtype == kind for x in operands):
-            quick = self.chained(*operands)
+            quick = _C.call_seen(self.chained, *operands)
             if quick is not None:
                 return quick
         first = operands[0]
@@ -313,7 +313,7 @@ class Pointwise(Operator):
     def _on_cpu(self, values: list[Any], kind: dtype) -> Any:
         if max(getattr(value, "size", 0) for value in values) < BIG:
             return self.cpu(*values)
-        quick = self.chained(*values)
+        quick = _C.call_seen(self.chained, *values)
         if quick is not None:
             return quick
         shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays import arrays
 from tritorch.arrays.meta import MetaArray
 from tritorch.core import defaults, late_bound, published
 from tritorch.core.arguments import Number
@@ -114,6 +115,7 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
     return backend("cpu", "reduction").sum(x, dims, keepdim, kind)
 
 
+@arrays.seen
 def _total(array: Any) -> Any:
     """The sum of all elements of a small array of floats."""
     found = loops.sum_dims(array, 0, array.ndim, False)

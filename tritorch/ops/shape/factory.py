@@ -264,18 +264,6 @@ def _array_like(array: Any, number: Any, kind: dtype, where: Device, format: Any
     return made
 
 
-def _usual_like(array: Any, number: Any) -> Any:
-    """An ndarray of a number (None: of anything) like another, which is dense; else None."""
-    if type(array) is not np.ndarray or not arrays.is_usual(array) or array.dtype.names:
-        return None
-    if number == 0:
-        return np.zeros(array.shape, array.dtype)
-    made = np.empty(array.shape, array.dtype)
-    if number is not None:
-        made.fill(number)
-    return made
-
-
 def _like_record(name: str, number: Any) -> Operator:
     """A form's record: what classes that dispatch and modes see of it."""
     options = "dtype=kind, device=device, memory_format=format"
@@ -310,12 +298,6 @@ def _like(name: str, make: Any, with_value: bool = False) -> None:
         memory_format: Any = layouts.preserve_format,
         **named: Any,
     ) -> Tensor:
-        if dtype is layout is device is None and requires_grad is False is pin_memory:
-            if not (with_value or named or watching or defaults.fills_memory):
-                if memory_format is layouts.preserve_format and not value:
-                    quick = _usual_like(getattr(input, "_a", None), make)
-                    if quick is not None and type(input) is Tensor:
-                        return _C.wrap(quick)
         given = None if memory_format is layouts.preserve_format else memory_format
         require_options(name, dtype, layout, requires_grad, pin_memory, given)
         if memory_format is None:
