@@ -97,6 +97,8 @@ def test_an_output_has_the_broadcast_shape():
     assert not OPERATORS["add"].elements.write(out, a, a)
     assert OPERATORS["add"].elements.write(out, a, torch.ones(2, 1)) and out.sum() == 12
     assert not OPERATORS["add"].elements.write(torch.empty(3, dtype=torch.int64), a, a)
+    with pytest.raises(RuntimeError, match="Found dtype Double but expected Float"):
+        torch.floor(a, out=torch.empty(3, dtype=torch.float64))
 
 
 def test_usual_calls_take_one_frame():

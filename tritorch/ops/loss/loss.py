@@ -502,7 +502,8 @@ _soft_margin_loss = Operator(
 @autocast("cuda:float32")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle along a dim."""
-    a, b = (x1, x2) if x1.shape == x2.shape else broadcast_tensors(x1, x2)
+    same = x1.ndim == x2.ndim and x1.shape == x2.shape
+    a, b = (x1, x2) if same else broadcast_tensors(x1, x2)
     common = a.dtype if a.dtype is b.dtype else result_type(a, b)
     if not common.is_floating_point:
         raise RuntimeError(

@@ -121,7 +121,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
         return ()
     first = tuple(shapes[0])
     for shape in shapes[1:]:
-        if tuple(shape) != first:
+        if len(shape) != len(first) or tuple(shape) != first:  # open sizes: the fewer questions
             break
     else:
         return first

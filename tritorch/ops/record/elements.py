@@ -17,6 +17,7 @@ from tritorch.arrays.arrays import cast, is_bfloat16
 from tritorch.core.dtype import dtype, float32, from_numpy_dtype
 from tritorch.core.promotion import can_cast, category, number_dtype, result_type
 from tritorch.host.chains.chained import LEAST
+from tritorch.ops.record.outputs import EXACT
 
 if TYPE_CHECKING:
     from tritorch.ops.record.pointwise import Pointwise
@@ -56,7 +57,8 @@ def decide(op: Pointwise, target: Any, *operands: Any) -> tuple[Any, ...] | None
     if target is not None:
         if result is not compute and compute.is_complex:
             return None
-        if not can_cast(result, from_numpy_dtype(target)):
+        written = from_numpy_dtype(target)
+        if not can_cast(result, written) or (result is not written and op.name in EXACT):
             return None
     wide = float32 if op.is_widened(compute) else compute
     narrow = wide is not compute and not op.masks and set(given) == {compute}

@@ -174,21 +174,22 @@ def convert(
     own, here = x.dtype, x.device
     kind = own if kind is None else kind
     where = here if device is None else resolved(device)
+    stays = where is here or where == here
     same_format = format is None or format is layouts.preserve_format or x.is_contiguous(format)
     if same_format and format in (layouts.channels_last, layouts.channels_last_3d):
         # Dims of one fit any format; PyTorch suggests the usual one of a tensor with such.
         same_format = (
             x.stride() == layouts.format_strides(x.shape, format) and math.prod(x.shape[1:]) > 1
         )
-    if kind is own and where == here and same_format and not copy:
+    if kind is own and stays and same_format and not copy:
         return x
     if own.is_complex and not kind.is_complex and kind is not dtypes.bool_:
         warn_of_discarding()
     if kind is dtypes.complex32:
         warn_of_half()
-    if kind is own and where == here:
+    if kind is own and stays:
         return ends_as("_to_copy", clone(x, memory_format=format or layouts.preserve_format))
-    out = _to_copy.call((x,), (kind, None if where == here else where, non_blocking))
+    out = _to_copy.call((x,), (kind, None if stays else where, non_blocking))
     if not (kind.is_floating_point or kind.is_complex):
         out._raw_node = None
     if format is not None and format is not layouts.preserve_format:
