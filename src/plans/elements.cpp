@@ -73,21 +73,20 @@ struct Call {
   Py_ssize_t shape[kMostDims];
   Py_ssize_t size = 1;
 
-  // False for what no plan covers.
-  bool read() {
+  // False for what no plan covers.  of_arrays: inputs are the arrays themselves.
+  bool read(bool of_arrays = false) {
     if (n < 1 || n > kMost) return false;
     words[0] = target ? reinterpret_cast<std::uintptr_t>(target->descr) : 0;
     bool any = false;
     for (Py_ssize_t i = 0; i < n; ++i) {
       Tensor* tensor = as_tensor(inputs[i]);
-      if (!tensor) {
-        operands[i] = inputs[i];
+      operands[i] = tensor && tensor->array ? tensor->array : inputs[i];
+      if (!tensor && !(of_arrays && as_ndarray(inputs[i]))) {
         if (!(words[i + 1] = word_of(inputs[i]))) return false;
         continue;
       }
-      const NDArray* array = plain_array(tensor);
+      const NDArray* array = tensor ? plain_array(tensor) : as_ndarray(inputs[i]);
       if (!array || !join(*array)) return false;
-      operands[i] = tensor->array;
       words[i + 1] = reinterpret_cast<std::uintptr_t>(array->descr) | (array->nd == 0);
       any = true;
     }
@@ -150,6 +149,7 @@ struct Plans {
   PyObject_HEAD vectorcallfunc call;
   Operator* op;
   PyObject* decide;
+  PyObject *computes, *writes;  // its methods of arrays, once a call was watched
   std::vector<std::shared_ptr<const ElementPlan>>* known;
   unsigned long long epoch;
 };
@@ -262,20 +262,45 @@ Ref compute(const Call& call, const ElementPlan& plan) {
   return result;
 }
 
+// Tells who watches a call of a function of arrays, the method that does the same for them.
+bool tell(Plans* self, PyObject* Plans::*method, const char* name, const Call& call,
+          PyObject* result) {
+  if (!trace->on_host || trace->within) return true;
+  if (!(self->*method) &&
+      !(self->*method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(self), name)))
+    return false;
+  SeenCall seen{Ref::to(self->*method), {}, {}, Ref::to(result), false};
+  if (call.target) seen.args.push_back(Ref::to(reinterpret_cast<PyObject*>(call.target)));
+  for (Py_ssize_t i = 0; i < call.n; ++i) seen.args.push_back(Ref::to(call.operands[i]));
+  trace->calls.push_back(std::move(seen));
+  return true;
+}
+
 // plans(*inputs) -> Tensor, or None where that is not ours
 PyObject* plans_call(PyObject* object, PyObject* const* args, std::size_t flagged,
                      PyObject* names) {
   auto* self = reinterpret_cast<Plans*>(object);
   if (names) return PyErr_Format(PyExc_TypeError, "inputs have no names");
-  if (trace) Py_RETURN_NONE;  // who watches a call sees the functions of arrays one by one
   Call call{args, PyVectorcall_NARGS(flagged)};
   if (!call.read()) Py_RETURN_NONE;
   const auto plan = find_plan(self, call);
   if (!plan) return nullptr;
   if (!call.fits(*plan)) Py_RETURN_NONE;
   const Ref array = compute(call, *plan);
-  if (!array) return nullptr;
+  if (!array || (trace && !tell(self, &Plans::computes, "of_arrays", call, array.get())))
+    return nullptr;
   return finish_computed(self->op, array.get(), args, call.n, plan->computed.get());
+}
+
+// of_arrays(*operands) -> the result's array: what a call did that was watched
+PyObject* plans_of_arrays(PyObject* object, PyObject* const* args, Py_ssize_t n) {
+  auto* self = reinterpret_cast<Plans*>(object);
+  Call call{args, n};
+  const auto plan = call.read(true) ? find_plan(self, call) : nullptr;
+  if (!plan || !call.fits(*plan))
+    return PyErr_Occurred() ? nullptr
+                            : PyErr_Format(PyExc_SystemError, "no plan computes these any more");
+  return compute(call, *plan).release();
 }
 
 // Whether a tensor's memory may be written from inputs without a further look: nobody records that,
@@ -314,12 +339,19 @@ bool put(PyObject* target, PyObject* operand) {
   return host::cast_halves(array, as_ndarray(target)) || copy_into(target, operand);
 }
 
+// Computes into an array.  False with a Python error set.
+bool write_array(PyObject* target, const Call& call, const ElementPlan& plan) {
+  if (!plan.function) return put(target, call.operands[0]);
+  const Ref result = compute(call, plan);
+  return result && (result.get() == Py_None || copy_into(target, result.get()));
+}
+
 // write(target, *inputs) -> whether the result was written into a tensor; else that is not ours
 PyObject* plans_write(PyObject* object, PyObject* const* args, Py_ssize_t n) {
   auto* self = reinterpret_cast<Plans*>(object);
   Tensor* target = n >= 2 ? as_tensor(args[0]) : nullptr;
   NDArray* array = target ? plain_array(target) : nullptr;
-  if (!array || trace) Py_RETURN_FALSE;
+  if (!array) Py_RETURN_FALSE;
   Call call{args + 1, n - 1, array};
   if (!call.read()) Py_RETURN_FALSE;
   if (!flushed()) return nullptr;  // deferred calls may read what is written then
@@ -329,16 +361,28 @@ PyObject* plans_write(PyObject* object, PyObject* const* args, Py_ssize_t n) {
   const int free = may_write(target, call, *plan);
   if (free <= 0) return free < 0 ? nullptr : Py_NewRef(Py_False);
   const Ref kept = Ref::to(target->array);
-  if (!plan->function) {
-    if (!put(kept.get(), call.operands[0])) return nullptr;
-  } else {
-    const Ref result = compute(call, *plan);
-    if (!result) return nullptr;
-    if (result.get() != Py_None && !copy_into(kept.get(), result.get())) return nullptr;
-  }
+  if (!write_array(kept.get(), call, *plan)) return nullptr;
   if (!target->shared && !(target->shared = new_shared(array_of(target)))) return nullptr;
   ++target->shared->version;
+  if (trace) {
+    if (!tell(self, &Plans::writes, "write_arrays", call, Py_None)) return nullptr;
+    told_written(args[0]);
+  }
   Py_RETURN_TRUE;
+}
+
+// write_arrays(target, *operands): what a write did that was watched
+PyObject* plans_write_arrays(PyObject* object, PyObject* const* args, Py_ssize_t n) {
+  auto* self = reinterpret_cast<Plans*>(object);
+  NDArray* target = n >= 2 ? as_ndarray(args[0]) : nullptr;
+  if (!target) return PyErr_Format(PyExc_TypeError, "write_arrays(target, *operands)");
+  Call call{args + 1, n - 1, target};
+  const auto plan = call.read(true) ? find_plan(self, call) : nullptr;
+  if (!plan || !call.fits(*plan))
+    return PyErr_Occurred() ? nullptr
+                            : PyErr_Format(PyExc_SystemError, "no plan computes these any more");
+  if (!write_array(args[0], call, *plan)) return nullptr;
+  Py_RETURN_NONE;
 }
 
 // clear(): what Python decides has changed
@@ -359,7 +403,8 @@ PyObject* plans_new(PyTypeObject* type, PyObject* args, PyObject*) {
   return reinterpret_cast<PyObject*>(self);
 }
 
-using Fields = Collected<Plans, &Plans::op, &Plans::decide>;
+using Fields =
+    Collected<Plans, &Plans::op, &Plans::decide, &Plans::computes, &Plans::writes>;
 
 void plans_dealloc(PyObject* self) {
   delete std::exchange(reinterpret_cast<Plans*>(self)->known, nullptr);
@@ -368,6 +413,8 @@ void plans_dealloc(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"write", TRITORCH_FASTCALL(plans_write), "(target, *inputs): whether it was written."},
+    {"of_arrays", TRITORCH_FASTCALL(plans_of_arrays), "(*operands): the result's array."},
+    {"write_arrays", TRITORCH_FASTCALL(plans_write_arrays), "(target, *operands): writes an array."},
     {"clear", plans_clear, METH_NOARGS, "Forgets all plans."},
     {nullptr, nullptr, 0, nullptr}};
 PyMemberDef members[] = {

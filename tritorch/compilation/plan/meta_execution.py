@@ -154,8 +154,8 @@ def require_same_calls(tape: Tape, other: Tape, symbols: Sequence[Any]) -> None:
 def calls_without_values(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: list[Any]
 ) -> bool:
-    """True if a call leads to the same records' calls, (record, params, numbers), on tensors without
-    memory: then values have decided none of them."""
+    """True if a call leads to the same records' calls, (record, params, numbers), on tensors
+    without memory: then values have decided none of them."""
     copies: dict[int, Tensor] = {}
 
     def without_memory(value: Any) -> Any:

@@ -317,7 +317,8 @@ def _check(shape: tuple[int, ...], indices: tuple[Array | None, ...]) -> None:
     for dim, index in enumerate(indices):
         if index is None or index.size == 0:
             continue
-        if index.dtype is INT64 and index.flags.c_contiguous and _C.all_inside(index, shape[dim]):
+        plain = index.dtype is INT64 and index.flags.c_contiguous
+        if plain and loops.all_inside(index, shape[dim]):
             continue
         low, high = int(index.min()), int(index.max())
         n = shape[dim]
