@@ -12,9 +12,9 @@
 #include "memory/registry.h"
 #include "nn/modules.h"
 #include "plans/elements.h"
+#include "plans/table.h"
 #include "products/products.h"
 #include "profiling/python.h"
-#include "plans/table.h"
 #include "ref.h"
 #include "scopes.h"
 #include "tensor/answers.h"
@@ -112,8 +112,9 @@ NB_MODULE(_C, m) {
   keep_freed_host_memory();
   if (!add_launch_types(m.ptr()) || !add_tensor_types(m.ptr()) || !add_gate_type(m.ptr()) ||
       !add_following(m.ptr()) || !add_property_type(m.ptr()) || !add_module_type(m.ptr()) ||
-      !add_quiet_type(m.ptr()) || !plans::add_plan_types(m.ptr()) || !add_scope_types(m.ptr()) || !add_ndarray_functions(m.ptr()) ||
-      !add_product_functions(m.ptr()) || !add_host_functions(m.ptr()) ||
-      !plans::add_element_plans(m.ptr()) || !profiling::add_functions(m.ptr()))
+      !add_quiet_type(m.ptr()) || !plans::add_plan_types(m.ptr()) || !add_scope_types(m.ptr()) ||
+      !add_ndarray_functions(m.ptr()) || !add_product_functions(m.ptr()) ||
+      !add_host_functions(m.ptr()) || !plans::add_element_plans(m.ptr()) ||
+      !profiling::add_functions(m.ptr()))
     throw nb::python_error();
 }

@@ -12,8 +12,7 @@ namespace {
 // Where a kernel's parameters lie.  What is made of it must not outlive the node.
 class Params {
  public:
-  explicit Params(const GraphNode& node)
-      : Params(node, const_cast<unsigned char*>(node.bytes())) {}
+  explicit Params(const GraphNode& node) : Params(node, const_cast<unsigned char*>(node.bytes())) {}
   Params(const GraphNode& node, unsigned char* bytes) {
     if (node.offsets.size() > few_.size()) many_.resize(node.offsets.size());
     void** pointers = data();
@@ -54,7 +53,8 @@ cu::CUdeviceptr address_in(const unsigned char* bytes, std::size_t i) {
 void launch_alone(const GraphNode& node, unsigned char* bytes, cu::CUstream stream) {
   const cu::Driver& table = driver();
   if (node.kind == GraphNode::copy) {
-    CHECK_CU(table.cuMemcpyDtoDAsync(address_in(bytes, 0), address_in(bytes, 1), node.count, stream));
+    CHECK_CU(
+        table.cuMemcpyDtoDAsync(address_in(bytes, 0), address_in(bytes, 1), node.count, stream));
   } else if (node.kind == GraphNode::kernel) {
     Params params(node, bytes);
     cu::CUlaunchConfig config{node.grid[0],
@@ -81,9 +81,7 @@ void launch_alone(const GraphNode& node, unsigned char* bytes, cu::CUstream stre
 
 }  // namespace
 
-cu::CUdeviceptr GraphNode::address(std::size_t i) const {
-  return address_in(bytes(), i);
-}
+cu::CUdeviceptr GraphNode::address(std::size_t i) const { return address_in(bytes(), i); }
 
 bool GraphNode::waits_itself() const {
   for (const cu::CUlaunchAttribute& each : attributes)

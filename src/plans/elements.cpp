@@ -263,7 +263,7 @@ Ref compute(const Call& call, const ElementPlan& plan) {
 }
 
 // Tells who watches a call of a function of arrays, the method that does the same for them.
-bool tell(Plans* self, PyObject* Plans::*method, const char* name, const Call& call,
+bool tell(Plans* self, PyObject* Plans::* method, const char* name, const Call& call,
           PyObject* result) {
   if (!trace->on_host || trace->within) return true;
   if (!(self->*method) &&
@@ -403,8 +403,7 @@ PyObject* plans_new(PyTypeObject* type, PyObject* args, PyObject*) {
   return reinterpret_cast<PyObject*>(self);
 }
 
-using Fields =
-    Collected<Plans, &Plans::op, &Plans::decide, &Plans::computes, &Plans::writes>;
+using Fields = Collected<Plans, &Plans::op, &Plans::decide, &Plans::computes, &Plans::writes>;
 
 void plans_dealloc(PyObject* self) {
   delete std::exchange(reinterpret_cast<Plans*>(self)->known, nullptr);
@@ -414,7 +413,8 @@ void plans_dealloc(PyObject* self) {
 PyMethodDef methods[] = {
     {"write", TRITORCH_FASTCALL(plans_write), "(target, *inputs): whether it was written."},
     {"of_arrays", TRITORCH_FASTCALL(plans_of_arrays), "(*operands): the result's array."},
-    {"write_arrays", TRITORCH_FASTCALL(plans_write_arrays), "(target, *operands): writes an array."},
+    {"write_arrays", TRITORCH_FASTCALL(plans_write_arrays),
+     "(target, *operands): writes an array."},
     {"clear", plans_clear, METH_NOARGS, "Forgets all plans."},
     {nullptr, nullptr, 0, nullptr}};
 PyMemberDef members[] = {

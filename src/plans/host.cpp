@@ -17,8 +17,8 @@ std::pair<char*, char*> extent(const NDArray* array) {
     const Py_ssize_t reach = (array->dimensions[i] - 1) * array->strides[i];
     (reach < 0 ? low : high) += reach;
   }
-  const Ref size(PyObject_GetAttrString(
-      reinterpret_cast<PyObject*>(const_cast<NDArray*>(array)), "itemsize"));
+  const Ref size(
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(const_cast<NDArray*>(array)), "itemsize"));
   return {array->data + low, array->data + high + (size ? PyLong_AsSsize_t(size.get()) : 0)};
 }
 

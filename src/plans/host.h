@@ -38,7 +38,7 @@ class HostProgram {
   bool take(std::span<PyObject* const> arrays, const std::vector<SeenCall>& seen, const char*& why);
   bool describe(PyObject* object, Value& found, const char*& why) const;  // after the last call
   bool operator==(const HostProgram& other) const;
-  bool gets(int argument) const;  // whether a function gets that array
+  bool gets(int argument) const;                // whether a function gets that array
   bool is_unwritten(const Value& value) const;  // memory without contents, that no function gets
 
   // Makes the calls.  False with a Python error set.

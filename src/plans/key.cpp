@@ -9,7 +9,7 @@
 namespace tritorch::plans {
 namespace {
 
-constexpr int kDepth = 4;  // of tuples and lists in each other
+constexpr int kDepth = 4;                   // of tuples and lists in each other
 constexpr Py_ssize_t kMostBytes = 1 << 20;  // of a call's ndarrays
 
 bool is_plain_type(PyTypeObject* type) {
@@ -114,7 +114,8 @@ bool Key::add_tensor(Tensor* t) {
     memories_[n_memories_++] = {storage, n_tensors_};
   } else {
     const Array* first = arrays_[memories_[memory].tensor];
-    if (!add(kSame | static_cast<std::uint64_t>(memory) << 8) || !add(array->data() - first->data()))
+    if (!add(kSame | static_cast<std::uint64_t>(memory) << 8) ||
+        !add(array->data() - first->data()))
       return false;
   }
   hold(t, array);
@@ -134,8 +135,8 @@ bool Key::add_host_tensor(Tensor* t, const NDArray* array) {
   for (const bool each : {reinterpret_cast<std::uintptr_t>(array->data) % 16 == 0,
                           array->is_writeable(), array->base == nullptr})
     flags = flags << 1 | static_cast<std::uint64_t>(each);
-  if (!fits || !add(kHostTensor | number << 8 | static_cast<std::uint64_t>(array->nd) << 16 |
-                    flags << 32))
+  if (!fits ||
+      !add(kHostTensor | number << 8 | static_cast<std::uint64_t>(array->nd) << 16 | flags << 32))
     return false;
   for (int i = 0; i < array->nd; ++i)
     if (!add(static_cast<std::uint64_t>(array->dimensions[i]))) return false;

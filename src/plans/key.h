@@ -1,9 +1,9 @@
 // The key of a call: all of its arguments that may decide how its function computes.
 //
-// A tensor enters it by its dtype, device, sizes, strides and alignment, by the memory that it shares
-// with those before, and by whether gradients flow to it; never by its values.  Anything else enters
-// it by its value, or by its identity where it is one of few objects (a dtype, a word).  Calls with
-// equal keys differ in values and addresses alone.
+// A tensor enters it by its dtype, device, sizes, strides and alignment, by the memory that it
+// shares with those before, and by whether gradients flow to it; never by its values.  Anything
+// else enters it by its value, or by its identity where it is one of few objects (a dtype, a word).
+// Calls with equal keys differ in values and addresses alone.
 #pragma once
 
 #include <Python.h>
@@ -44,14 +44,25 @@ class Key {
   int tensor_count() const { return n_tensors_; }
   Tensor* tensor(int i) const { return tensors_[i]; }
   const Array* array(int i) const { return arrays_[i]; }  // of tensors on a GPU
-  PyObject* held(int i) const { return held_[i]; }  // the array as an object
+  PyObject* held(int i) const { return held_[i]; }        // the array as an object
   bool shares_memory() const { return shares_memory_; }
   int memory_count() const { return n_memories_; }
   const Memory& memory(int i) const { return memories_[i]; }
 
  private:
   enum Tag : std::uint64_t {
-    kNone = 1, kTrue, kFalse, kEllipsis, kInt, kFloat, kObject, kTuple, kList, kSlice, kTensor, kHostTensor,
+    kNone = 1,
+    kTrue,
+    kFalse,
+    kEllipsis,
+    kInt,
+    kFloat,
+    kObject,
+    kTuple,
+    kList,
+    kSlice,
+    kTensor,
+    kHostTensor,
     kSame
   };
   bool add(std::uint64_t word) {

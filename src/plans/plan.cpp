@@ -32,8 +32,9 @@ bool Plan::Laid::operator==(const Laid& other) const {
 
 bool Plan::Make::operator==(const Make& other) const {
   return kind == other.kind && op.get() == other.op.get() && same_objects(params, other.params) &&
-         computed.get() == other.computed.get() && inputs == other.inputs && results == other.results && mask == other.mask &&
-         drawn == other.drawn && node_type.get() == other.node_type.get() && named == other.named &&
+         computed.get() == other.computed.get() && inputs == other.inputs &&
+         results == other.results && mask == other.mask && drawn == other.drawn &&
+         node_type.get() == other.node_type.get() && named == other.named &&
          node_call == other.node_call && recorded == other.recorded;
 }
 
@@ -50,7 +51,8 @@ struct Plan::Builder {
   const Key& key;
   Trace& trace;
   std::string& why;
-  std::vector<int> numbers;  // of what was made, the number among what the plan makes; -1: it has none
+  std::vector<int>
+      numbers;  // of what was made, the number among what the plan makes; -1: it has none
   std::unique_ptr<Plan> plan{new Plan};
 
   bool fail(const char* text) {
@@ -104,7 +106,8 @@ struct Plan::Builder {
   // Takes what was made as number i into the plan, after what it needs.
   bool add(std::size_t i) {
     Made& made = trace.made[i];
-    Make make{made.kind, made.op, made.params, {}, {}, {}, {}, made.mask, made.node_type, {}, {}, {}};
+    Make make{made.kind, made.op,   made.params,    {}, {}, {},
+              {},        made.mask, made.node_type, {}, {}, {}};
     if (!take_out_numbers(make)) return false;
     const Node* node = nullptr;
     for (std::size_t k = 0; k < made.results.size(); ++k) {
@@ -331,7 +334,8 @@ std::unique_ptr<Plan> Plan::of(const Key& key, Trace& trace, PyObject* result, s
     why = "it changes an argument";
     return nullptr;
   }
-  if (!builder.add_needed(result) || !builder.describe_result(result, builder.plan->result_, 0) || !builder.describe_writes())
+  if (!builder.add_needed(result) || !builder.describe_result(result, builder.plan->result_, 0) ||
+      !builder.describe_writes())
     return nullptr;
   Plan& plan = *builder.plan;
   if (recording.record.nodes.size() > kMostNodes) why = "it has too many launches";
@@ -354,9 +358,10 @@ std::unique_ptr<Plan> Plan::of(const Key& key, Trace& trace, PyObject* result, s
 
 bool Plan::agrees(const Plan& other, std::string& why) const {
   why = difference(record_, other.record_);
-  const bool same_draws = std::ranges::equal(draws_, other.draws_, [](const auto& a, const auto& b) {
-    return a.generator.get() == b.generator.get() && a.count == b.count && a.number == b.number;
-  });
+  const bool same_draws =
+      std::ranges::equal(draws_, other.draws_, [](const auto& a, const auto& b) {
+        return a.generator.get() == b.generator.get() && a.count == b.count && a.number == b.number;
+      });
   if (why.empty() && !(same_draws && anchors_ == other.anchors_ && written_ == other.written_))
     why = "it draws or writes otherwise from call to call";
   if (why.empty() && !(host_ == other.host_)) why = "other functions are called from call to call";
@@ -551,8 +556,9 @@ PyObject* Plan::value_at(const Run& run, const Place& place) const {
     case Place::argument:
       return reinterpret_cast<PyObject*>(run.key.tensor(place.index));
     case Place::made:
-      return run.tensors[run.starts[static_cast<std::size_t>(place.index)] +
-                         static_cast<std::size_t>(place.output)]
+      return run
+          .tensors[run.starts[static_cast<std::size_t>(place.index)] +
+                   static_cast<std::size_t>(place.output)]
           .get();
     case Place::object:
       return place.value.get();
@@ -608,8 +614,9 @@ bool Plan::name(const Run& run, const Make& make, const Ref* tensors) const {
       Py_DECREF(before);
     }
     if (make.node_call.kind == Place::none) return true;
-    Ref call = make.node_call.kind == Place::object ? make.node_call.value
-                                                    : filled_in(make.node_call.value.get(), run.key);
+    Ref call = make.node_call.kind == Place::object
+                   ? make.node_call.value
+                   : filled_in(make.node_call.value.get(), run.key);
     if (!call) return false;
     Py_XSETREF(node->call, call.release());
     return true;
@@ -679,8 +686,7 @@ PyObject* Plan::give(const Run& run, const Result& result) const {
   auto* type = result.type.as<PyTypeObject>();
   const auto n = static_cast<Py_ssize_t>(result.items.size());
   const bool list = type == &PyList_Type;
-  Ref made(list ? PyList_New(n)
-                : type == &PyTuple_Type ? PyTuple_New(n) : type->tp_alloc(type, n));
+  Ref made(list ? PyList_New(n) : type == &PyTuple_Type ? PyTuple_New(n) : type->tp_alloc(type, n));
   for (Py_ssize_t i = 0; made && i < n; ++i) {
     PyObject* item = give(run, result.items[static_cast<std::size_t>(i)]);
     if (!item) return nullptr;

@@ -1,8 +1,8 @@
 // What Python decided about a call, so that the next one with an equal key needs no Python.
 //
-// Launches with the places of addresses in their parameters, sizes of the memory between them and of
-// results, and the tensors and nodes that follow.  A run allocates, writes addresses, launches, and
-// makes the tensors by the same native functions as a record's call.
+// Launches with the places of addresses in their parameters, sizes of the memory between them and
+// of results, and the tensors and nodes that follow.  A run allocates, writes addresses, launches,
+// and makes the tensors by the same native functions as a record's call.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,8 @@ namespace tritorch::plans {
 
 class Plan {
  public:
-  // A plan of a call that was watched, which gave `result`.  Null where there can be none, with why.
+  // A plan of a call that was watched, which gave `result`.  Null where there can be none, with
+  // why.
   static std::unique_ptr<Plan> of(const Key& key, Trace& trace, PyObject* result, std::string& why);
   ~Plan();
   Plan(const Plan&) = delete;
@@ -27,8 +28,8 @@ class Plan {
   // Whether another call with an equal key did the same; else why not.
   bool agrees(const Plan& other, std::string& why) const;
   void prepare();  // once it is believed
-  // Whether the functions of a plan on the CPU give, for copies of the arguments' arrays as they were
-  // before the call that was watched, what that call gave; else why not.
+  // Whether the functions of a plan on the CPU give, for copies of the arguments' arrays as they
+  // were before the call that was watched, what that call gave; else why not.
   bool confirms(const Key& key, const Trace& trace, const std::vector<Ref>& copies,
                 std::string& why) const;
 
@@ -98,7 +99,8 @@ class Plan {
   bool on_host_ = false;
   HostProgram host_;
   Record record_;
-  std::vector<int> anchors_;  // of each memory among the arguments, the tensor that lies in it first
+  std::vector<int>
+      anchors_;  // of each memory among the arguments, the tensor that lies in it first
   std::vector<Make> makes_;
   std::vector<Place> written_;
   std::vector<Draw> draws_;

@@ -20,11 +20,12 @@ thread_local int withheld = 0;
 
 namespace {
 
-constexpr std::size_t kMostEntries = 512;  // of a function
+constexpr std::size_t kMostEntries = 512;         // of a function
 constexpr int kManyKeys = 2048, kRest = 1 << 15;  // calls
-constexpr int kMostTries = 3;              // calls that are watched, of which no two agree
+constexpr int kMostTries = 3;                     // calls that are watched, of which no two agree
 
-// Of what the result of a watched call leads to: [(record, params, inputs that are no tensors), ...].
+// Of what the result of a watched call leads to: [(record, params, inputs that are no tensors),
+// ...].
 PyObject* described(const Trace& trace, PyObject* result) {
   Ref list(PyList_New(0));
   for (const std::size_t i : trace.needed(result)) {
@@ -343,8 +344,8 @@ PyObject* withhold_plans(PyObject*, PyObject* by) {
   return PyLong_FromLong(-more);
 }
 
-// records_of(function, args, kwargs) -> [(record, params, inputs that are no tensors), ...] of what the
-// result leads to
+// records_of(function, args, kwargs) -> [(record, params, inputs that are no tensors), ...] of what
+// the result leads to
 PyObject* records_of(PyObject*, PyObject* arguments) {
   PyObject *function, *args, *kwargs;
   if (!PyArg_ParseTuple(arguments, "OO!O!", &function, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
@@ -360,7 +361,8 @@ PyMethodDef functions[] = {
     {"withhold_plans", withhold_plans, METH_O,
      "(by): this thread's calls have no plans while the sum is not 0; returns -by."},
     {"plan_parts", plan_parts, METH_NOARGS, "The arguments that `set_plans` had last."},
-    {"set_plans", set_plans, METH_VARARGS, "(plain_types, ambient, without_values, random_state): turns call plans on; () off."},
+    {"set_plans", set_plans, METH_VARARGS,
+     "(plain_types, ambient, without_values, random_state): turns call plans on; () off."},
     {"name_node", name_node, METH_VARARGS,
      "(node, type, call): gives a new node another record's class, and the call that it keeps."},
     {nullptr, nullptr, 0, nullptr}};

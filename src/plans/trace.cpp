@@ -31,8 +31,7 @@ Trace::Trace(const Key& key, int device, cu::CUstream stream)
   trace = this;
 }
 
-Trace::Trace()
-    : recording(0, nullptr), on_host(true), outer_(recorder), outer_trace_(trace) {
+Trace::Trace() : recording(0, nullptr), on_host(true), outer_(recorder), outer_trace_(trace) {
   trace = this;
 }
 
@@ -42,7 +41,7 @@ Trace::~Trace() {
 }
 
 Trace::Before Trace::look(Tensor* t) {
-  return {t,       t->array, t->node, t->grad,      t->base,         t->view,
+  return {t,          t->array, t->node, t->grad,      t->base,         t->view,
           t->created, t->hooks, t->leaf, t->inference, t->retains_grad, version_now(t)};
 }
 
@@ -87,9 +86,7 @@ bool Trace::arguments_are_as_before() const {
       const auto* t = each.as<Tensor>();
       return t == was.tensor || (t->shared && t->shared == was.tensor->shared);
     });
-    const auto same = [](PyObject* a, PyObject* b) {
-      return a == b || (!is_set(a) && !is_set(b));
-    };
+    const auto same = [](PyObject* a, PyObject* b) { return a == b || (!is_set(a) && !is_set(b)); };
     return is.array == was.array && same(is.node, was.node) && same(is.grad, was.grad) &&
            same(is.base, was.base) && same(is.view, was.view) && same(is.created, was.created) &&
            same(is.hooks, was.hooks) && is.leaf == was.leaf && is.inference == was.inference &&
@@ -115,17 +112,34 @@ void add(Made made) {
 PyObject* told_one(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
                    PyObject* given, PyObject* computed, PyObject* result, Made::Kind kind) {
   if (result && watches())
-    add({kind, Ref::to(reinterpret_cast<PyObject*>(op)), Ref::to(params), refs(inputs, n),
-         refs(&result, 1), 0, {}, {}, refs(&given, 1), Ref::to(computed), {}});
+    add({kind,
+         Ref::to(reinterpret_cast<PyObject*>(op)),
+         Ref::to(params),
+         refs(inputs, n),
+         refs(&result, 1),
+         0,
+         {},
+         {},
+         refs(&given, 1),
+         Ref::to(computed),
+         {}});
   return result;
 }
 
 PyObject* told_many(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
                     unsigned long mask, PyObject* given, PyObject* results) {
   if (results && watches())
-    add({Made::many, Ref::to(reinterpret_cast<PyObject*>(op)), Ref::to(params), refs(inputs, n),
-         refs(PySequence_Fast_ITEMS(results), PyTuple_GET_SIZE(results)), mask, {}, {},
-         refs(PySequence_Fast_ITEMS(given), PyTuple_GET_SIZE(given)), {}, {}});
+    add({Made::many,
+         Ref::to(reinterpret_cast<PyObject*>(op)),
+         Ref::to(params),
+         refs(inputs, n),
+         refs(PySequence_Fast_ITEMS(results), PyTuple_GET_SIZE(results)),
+         mask,
+         {},
+         {},
+         refs(PySequence_Fast_ITEMS(given), PyTuple_GET_SIZE(given)),
+         {},
+         {}});
   return results;
 }
 
@@ -136,7 +150,17 @@ void told_wrapped(PyObject* array, PyObject* tensor) {
 
 void told_alias(PyObject* input, PyObject* array, PyObject* tensor) {
   if (tensor && watches())
-    add({Made::alias, {}, {}, refs(&input, 1), refs(&tensor, 1), 0, {}, {}, refs(&array, 1), {}, {}});
+    add({Made::alias,
+         {},
+         {},
+         refs(&input, 1),
+         refs(&tensor, 1),
+         0,
+         {},
+         {},
+         refs(&array, 1),
+         {},
+         {}});
 }
 
 PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t flagged,
@@ -147,9 +171,9 @@ PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t fl
   --trace->within;
   const Py_ssize_t n = PyVectorcall_NARGS(flagged);
   if (result && watches())
-    trace->calls.push_back(
-        {Ref::to(function), refs(args, n + (names ? PyTuple_GET_SIZE(names) : 0)), Ref::to(names),
-         Ref::to(result), unwritten});
+    trace->calls.push_back({Ref::to(function),
+                            refs(args, n + (names ? PyTuple_GET_SIZE(names) : 0)), Ref::to(names),
+                            Ref::to(result), unwritten});
   return result;
 }
 

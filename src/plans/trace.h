@@ -1,4 +1,5 @@
-// A call that is watched while Python makes it: its launches, and the tensors and nodes that it makes.
+// A call that is watched while Python makes it: its launches, and the tensors and nodes that it
+// makes.
 #pragma once
 
 #include <Python.h>

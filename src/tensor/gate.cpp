@@ -94,7 +94,7 @@ struct Gate {
   PyObject* weak;
   plans::Table* plans;  // of its calls; null: there are none yet
   char planned;         // whether its calls may have plans: a `Planning`
-  Reply reply;   // the function's own, without Python, where it has one
+  Reply reply;          // the function's own, without Python, where it has one
   long wants;    // the positions where only tensors may stand, as bits; negative: not asked yet
   long numbers;  // the positions where a number is meant, as bits; known with `wants`
   PyObject* number_names;  // the same by keyword, a tuple; null: none

@@ -81,8 +81,8 @@ PyObject* make_view(Operator* op, PyObject* array, PyObject* params, PyObject* o
                       : modes.grad_enabled   ? nullptr
                                              : registered.no_grad_view;
   out->created = Py_XNewRef(created);
-  out->view = PyTuple_Pack(3, reinterpret_cast<PyObject*>(op), params,
-                           input->view ? input->view : Py_None);
+  out->view =
+      PyTuple_Pack(3, reinterpret_cast<PyObject*>(op), params, input->view ? input->view : Py_None);
   return out->view ? result.release() : nullptr;
 }
 

@@ -167,7 +167,8 @@ PyMethodDef functions[] = {
 
 bool add_quiet_type(PyObject* module) {
   const Ref type(PyType_FromSpec(&quiet_spec)), seen(PyType_FromSpec(&seen_spec));
-  return type && seen && PyModule_AddFunctions(module, functions) == 0 && PyModule_AddObjectRef(module, "Quiet", type.get()) == 0 &&
+  return type && seen && PyModule_AddFunctions(module, functions) == 0 &&
+         PyModule_AddObjectRef(module, "Quiet", type.get()) == 0 &&
          PyModule_AddObjectRef(module, "Seen", seen.get()) == 0;
 }
 
