@@ -16,6 +16,12 @@ namespace {
 constexpr int kHalf = 23, kSingle = 11;      // NumPy's numbers of the types
 constexpr std::uint32_t kBias = 0x38000000;  // what exponents differ by
 
+// a or b, by bits: GCC 12 makes branches of some choices.
+inline std::uint32_t chosen(bool first, std::uint32_t a, std::uint32_t b) {
+  const std::uint32_t mask = -static_cast<std::uint32_t>(first);
+  return (a & mask) | (b & ~mask);
+}
+
 TRITORCH_WIDEST(void, widen, (const std::uint16_t* from, std::uint32_t* to, Py_ssize_t n),
                 (from, to, n), {
                   for (Py_ssize_t i = 0; i < n; ++i) {
@@ -40,10 +46,10 @@ TRITORCH_WIDEST(void, narrow, (const std::uint32_t* from, std::uint16_t* to, Py_
                         std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) + 0.5F) -
                         0x3f000000U;
                     const std::uint32_t payload = (rest & 0x7fffffU) >> 13;
-                    const std::uint32_t nan = 0x7c00U + (payload ? payload : 1U);
-                    std::uint32_t found = rest < 0x38800000U ? small : usual;
-                    found = rest >= 0x47800000U ? 0x7c00U : found;
-                    found = rest > 0x7f800000U ? nan : found;
+                    const std::uint32_t nan = 0x7c00U + chosen(payload != 0, payload, 1U);
+                    std::uint32_t found = chosen(rest < 0x38800000U, small, usual);
+                    found = chosen(rest >= 0x47800000U, 0x7c00U, found);
+                    found = chosen(rest > 0x7f800000U, nan, found);
                     to[i] = static_cast<std::uint16_t>(sign | found);
                   }
                 })

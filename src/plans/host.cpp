@@ -9,6 +9,12 @@
 namespace tritorch::plans {
 namespace {
 
+// The module; PyImport_ImportModule would look into the globals of whatever function runs.
+PyObject* numpy_module() {
+  const Ref name(PyUnicode_FromString("numpy"));
+  return name ? PyImport_GetModule(name.get()) : nullptr;
+}
+
 // Where an array's memory begins and ends.
 std::pair<char*, char*> extent(const NDArray* array) {
   if (array->is_empty()) return {array->data, array->data};
@@ -42,7 +48,7 @@ PyObject* copy_of(PyObject* array) {
   const NDArray* from = as_ndarray(array);
   const auto [low, high] = extent(from);
   const Ref memory(PyByteArray_FromStringAndSize(low, high - low));
-  const Ref numpy(memory ? PyImport_ImportModule("numpy") : nullptr);
+  const Ref numpy(memory ? numpy_module() : nullptr);
   const Ref bytes(numpy ? PyObject_CallMethod(numpy.get(), "frombuffer", "Os", memory.get(), "u1")
                         : nullptr);
   if (!bytes) return nullptr;
@@ -51,7 +57,7 @@ PyObject* copy_of(PyObject* array) {
 }
 
 bool same_contents(PyObject* a, PyObject* b) {
-  const Ref numpy(PyImport_ImportModule("numpy"));
+  const Ref numpy(numpy_module());
   const auto bytes = [&](PyObject* array) {
     const Ref plain(numpy ? PyObject_CallMethod(numpy.get(), "asarray", "O", array) : nullptr);
     return Ref(plain ? PyObject_CallMethod(plain.get(), "tobytes", nullptr) : nullptr);

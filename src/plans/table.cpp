@@ -69,7 +69,9 @@ PyObject* Table::call(PyObject* function, PyObject* const* args, std::size_t fla
   }
   Key key;
   if (!key.take(args, PyVectorcall_NARGS(flagged), names)) {
-    if (PyErr_Occurred()) return nullptr;
+    // A view that may not be asked for its history: whether that matters, the function knows.
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;
+    PyErr_Clear();
     return PyObject_Vectorcall(function, args, flagged, names);
   }
   const std::uint64_t hash = key.hash();

@@ -445,10 +445,12 @@ bool is_in(PyObject* module, const char* package) {
 }
 
 // Functions of operators alone have plans: what else a program may call reads more than arguments.
+// Collectives have none: others wait for each call of one.
 char planned_as(PyObject* function) {
   char found = kNever;
   const Ref module(PyObject_GetAttrString(function, "__module__"));
-  if (module && PyUnicode_Check(module.get()) && is_in(module.get(), "tritorch.ops.")) {
+  if (module && PyUnicode_Check(module.get()) && is_in(module.get(), "tritorch.ops.") &&
+      !is_in(module.get(), "tritorch.ops.collectives")) {
     const bool makes = is_in(module.get(), "tritorch.ops.shape.factory") ||
                        is_in(module.get(), "tritorch.ops.shape.ranges") ||
                        is_in(module.get(), "tritorch.ops.random.");

@@ -50,6 +50,7 @@ QuietScope::QuietScope() {
 }
 
 QuietScope::~QuietScope() {
+  if (!may_use_python()) return;                 // Note [Threads at exit]
   if (entered_) PyContext_Exit(context_.get());  // which fails only if it is not entered
   if (context_) idle().push_back(std::move(context_));
 }

@@ -104,7 +104,7 @@ def sizes_differ(axes, specs, outs):
     return ""
 
 
-def test_axes_are_those_of_a_run(monkeypatch):
+def test_axes_are_those_of_a_run(monkeypatch, without_plans):
     wrong, seen, silent = {}, set(), set()
     for op, tensors, params in calls_of_the_table(monkeypatch):
         if (
@@ -256,7 +256,7 @@ def test_costs_of_sizes_that_are_left_open():
     assert str(flops) == "8*n**2"
 
 
-def test_every_call_has_a_cost(monkeypatch):
+def test_every_call_has_a_cost(monkeypatch, without_plans):
     for op, tensors, params in calls_of_the_table(monkeypatch):
         if op.name in UNKNOWN:
             continue

@@ -120,7 +120,7 @@ def gradients(outs, xs):
     return list(torch.autograd.grad(wanted, xs, seeds, allow_unused=True))
 
 
-def test_infer_says_what_a_run_gives(monkeypatch):
+def test_infer_says_what_a_run_gives(monkeypatch, without_plans):
     watch = Watch(monkeypatch)
     for case in CASES + MORE:
         xs = leaves(case)

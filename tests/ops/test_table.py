@@ -124,7 +124,7 @@ FUSED = [op for op in OPERATORS.values() if op.fused and op.kind != "pointwise"]
 
 
 @pytest.mark.parametrize("op", FUSED, ids=lambda op: op.name)
-def test_fused_operators_are_their_composed_definition(op, monkeypatch):
+def test_fused_operators_are_their_composed_definition(op, monkeypatch, without_plans):
     """Values and first gradients, of all cases that come to the operator."""
     calls, original = 0, op.call
 

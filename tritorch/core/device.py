@@ -169,7 +169,7 @@ pretending: list[Any] = []  # the modes that any thread has entered: mostly none
 def pretence_changes(mode: Any) -> tuple[Any, ...]:
     """The changes in which a mode pretends devices, Note [Scopes]."""
     add, drop = partial(pretending.append, mode), partial(pretending.remove, mode)
-    return (add, None, drop), (pretence, "mode", mode)
+    return (_C.withhold_plans, 1), (add, None, drop), (pretence, "mode", mode)
 
 
 _HERE = ("cpu", "cuda", "meta")

@@ -74,9 +74,10 @@ def _spec(saved: Any) -> Spec:
     return saved if type(saved) is Spec else _describe(saved)
 
 
-def _planned(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A gradient's function, whose calls have plans if it is the package's own: docs/plans.md."""
-    own = getattr(function, "__module__", "").startswith("tritorch.ops.")
+def _planned(op: Operator, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A gradient's function, whose calls have plans if it is the package's own and no collective:
+    docs/plans.md."""
+    own = getattr(function, "__module__", "").startswith("tritorch.ops.") and not op.meets
     return _C.Planned(function) if own else function
 
 
@@ -121,7 +122,7 @@ def compile_backward(op: Operator) -> Callable[[Any, Any], Any]:
         return f"{what}({saved(whole)})"
 
     def call(i: int, function: Callable[..., Any]) -> str:
-        world[f"f{i}"] = _planned(function)
+        world[f"f{i}"] = _planned(op, function)
         return f"f{i}({', '.join(map(argument, argument_names(function)))})"
 
     if op.fused:
