@@ -284,7 +284,7 @@ def a_daemon_is_in_a_receive_at_a_good_end():
     if dist.get_rank() == 0:
         in_thread(lambda: dist.recv(torch.ones(3)), True)
     else:
-        time.sleep(2)  # the daemon would be told that this member is gone
+        time.sleep(6)  # the daemon would be told that this member is gone
 
 
 class Late:
