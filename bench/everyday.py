@@ -1,4 +1,4 @@
-"""What everyday calls cost on the host, beside PyTorch in the same process.
+"""The host time of everyday calls, beside PyTorch in the same process.
 
     python bench/everyday.py [--device cpu|stub|cuda] [--kinds NAME ...] [--frames] [--json PATH]
 
@@ -26,7 +26,7 @@ WARM = 8  # calls before a case is measured: its plan is made
 
 
 def names_of(module: Any, device: str) -> dict[str, Any]:
-    """What the cases of a library need."""
+    """The names that the cases of a library need."""
     names: dict[str, Any] = {"m": module, "d": device}
     exec(SETUP, names)
     return names

@@ -1,4 +1,4 @@
-"""What each native loop of the CPU gains on its operator, beside its NumPy twin.
+"""The gain of each native loop of the CPU on its operator, beside its NumPy twin.
 
     python bench/native_loops.py [--rounds 5]
 

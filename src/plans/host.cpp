@@ -9,6 +9,8 @@
 namespace tritorch::plans {
 namespace {
 
+constexpr std::size_t kMostArgs = 16;  // of a function of arrays
+
 // The module; PyImport_ImportModule would look into the globals of whatever function runs.
 PyObject* numpy_module() {
   const Ref name(PyUnicode_FromString("numpy"));
@@ -185,6 +187,10 @@ bool HostProgram::take(std::span<PyObject* const> arrays, const std::vector<Seen
   seen_ = &seen;
   for (const SeenCall& each : seen) {
     Call call{each.function, each.names, {}, each.unwritten};
+    if (each.args.size() > kMostArgs) {
+      why = "a function of arrays gets too many arguments";
+      return false;
+    }
     for (const Ref& arg : each.args)
       if (!describe(arg.get(), call.args.emplace_back(), why)) return false;
     calls_.push_back(std::move(call));
@@ -261,11 +267,10 @@ Ref HostProgram::at(const Value& value, std::span<PyObject* const> arrays,
 }
 
 bool HostProgram::run(std::span<PyObject* const> arrays, std::vector<Ref>& results) const {
-  constexpr std::size_t most = 16;
   results.reserve(calls_.size());
   for (const Call& call : calls_) {
-    Ref kept[most];
-    PyObject* args[most];
+    Ref kept[kMostArgs];
+    PyObject* args[kMostArgs];
     const std::size_t n = call.args.size();
     for (std::size_t i = 0; i < n; ++i) {
       kept[i] = at(call.args[i], arrays, results);

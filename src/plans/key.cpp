@@ -145,7 +145,6 @@ bool Key::add_host_tensor(Tensor* t, const NDArray* array) {
   for (int i = 0; i < n_tensors_; ++i) {
     const NDArray* other = as_ndarray(tensors_[i]->array);
     if (!share_memory(other, array, 1)) continue;
-    shares_memory_ = true;
     if (!add(kSame | static_cast<std::uint64_t>(i) << 8) ||
         !add(static_cast<std::uint64_t>(array->data - other->data)))
       return false;

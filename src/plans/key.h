@@ -45,7 +45,6 @@ class Key {
   Tensor* tensor(int i) const { return tensors_[i]; }
   const Array* array(int i) const { return arrays_[i]; }  // of tensors on a GPU
   PyObject* held(int i) const { return held_[i]; }        // the array as an object
-  bool shares_memory() const { return shares_memory_; }
   int memory_count() const { return n_memories_; }
   const Memory& memory(int i) const { return memories_[i]; }
 
@@ -80,7 +79,7 @@ class Key {
 
   std::uint64_t words_[kWords];
   int count_ = 0, device_ = -1;
-  bool on_host_ = false, shares_memory_ = false;
+  bool on_host_ = false;
   Py_ssize_t bytes_ = 0;
   // Held, with their arrays: while the interpreter lock is given up, others may let them go.
   Tensor* tensors_[kTensors];

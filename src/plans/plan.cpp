@@ -339,6 +339,7 @@ std::unique_ptr<Plan> Plan::of(const Key& key, Trace& trace, PyObject* result, s
     return nullptr;
   Plan& plan = *builder.plan;
   if (recording.record.nodes.size() > kMostNodes) why = "it has too many launches";
+  if (recording.record.marks.size() > kMostNodes) why = "it has too many checks of values";
   for (const Allocation& each : recording.record.allocations)
     if (!each.content.empty()) why = "it copies from the host";
   for (const GraphNode& node : recording.record.nodes)

@@ -41,12 +41,12 @@ def seen(tensor):
 
 
 def rounds(run):
-    """What each of several calls gives."""
+    """The results of several calls."""
     return [run(i) for i in range(ROUNDS)]
 
 
 def both(run):
-    """What calls give with plans, and without."""
+    """The results of calls with plans, and without."""
     with_plans = rounds(run)
     parts = _C.plan_parts()
     _C.set_plans()
@@ -178,7 +178,7 @@ def test_draws_go_on(device):
 
 
 def test_a_view_or_leaf_is_asked_before_a_write():
-    """What may not be written is refused as ever, though there is a plan for the write."""
+    """A forbidden write is refused as ever, though there is a plan for the write."""
     for _ in range(ROUNDS):
         torch.zeros(3).add_(1.0)
     leaf = torch.zeros(3, requires_grad=True)

@@ -36,7 +36,7 @@ class DeviceType(enum.Enum):
 
 
 class ProfilerActivity(enum.Enum):
-    """Whose activities a profile has."""
+    """The processor or devices whose activities a profile has."""
 
     CPU = 0
     XPU = 1
