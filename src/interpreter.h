@@ -7,6 +7,7 @@
 
 #include <Python.h>
 #include <cxxabi.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,10 +16,19 @@ namespace tritorch {
 
 // Python runs what was registered with atexit, or has: threads may come to their end in calls.
 inline std::atomic<bool> python_ends{false};
+inline pthread_t ending_thread;  // which runs it; set before
 
-// False in a thread that is being unwound without the interpreter lock.
+// False in a thread that is being unwound without the interpreter lock, or that Python has left.
 inline bool may_use_python() {
-  return !python_ends.load(std::memory_order_relaxed) || PyGILState_Check();
+  if (!python_ends.load(std::memory_order_acquire)) [[likely]]
+    return true;
+  return pthread_equal(pthread_self(), ending_thread) || (Py_IsInitialized() && PyGILState_Check());
+}
+
+// Where Python is about to forget its threads, a thread may not even ask for the lock.
+inline void wait_if_python_is_gone() {
+  while (python_ends && !Py_IsInitialized() && !pthread_equal(pthread_self(), ending_thread))
+    pause();
 }
 
 // body(), for code that calls Python from frames that must not be unwound like that.
@@ -39,7 +49,10 @@ auto outlasting(Body&& body) {
 // would abort the process.
 class Acquired {
  public:
-  Acquired() : state_(PyGILState_Ensure()) {}
+  Acquired() {
+    wait_if_python_is_gone();
+    state_ = PyGILState_Ensure();
+  }
   ~Acquired() {
     if (may_use_python()) PyGILState_Release(state_);
   }

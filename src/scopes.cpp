@@ -59,7 +59,9 @@ class Held {
   Held() { PyErr_Fetch(&type_, &value_, &trace_); }
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
-  ~Held() { PyErr_Restore(type_, value_, trace_); }
+  ~Held() {
+    if (may_use_python()) PyErr_Restore(type_, value_, trace_);
+  }
   // Keeps the error of a step, if it is the first.
   void keep() {
     if (!PyErr_Occurred()) return;

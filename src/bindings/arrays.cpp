@@ -22,7 +22,9 @@ class BufferView {
     int flags = PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
     if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
   }
-  ~BufferView() { PyBuffer_Release(&view_); }
+  ~BufferView() {
+    if (may_use_python()) PyBuffer_Release(&view_);
+  }
   BufferView(const BufferView&) = delete;
   std::span<std::byte> bytes() const {
     return {static_cast<std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};

@@ -266,7 +266,10 @@ void bind_tasks(nb::module_& m) {
           "wait",
           [](Task& self, std::int64_t timeout) {
             const Released released;
-            return self.wait(Deadline::in(milliseconds(timeout)));
+            const bool over = self.wait(Deadline::in(milliseconds(timeout)));
+            // A daemon has nobody to tell that its wait has failed as Python ends.
+            while (over && self.failure() && distributed::is_left_behind()) pause();
+            return over;
           },
           "timeout"_a)
       .def(

@@ -34,6 +34,7 @@ void* leave_interpreter() {
   return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
 }
 void enter_interpreter(void* state) {
+  wait_if_python_is_gone();
   outlasting([&] { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); });
 }
 
@@ -84,7 +85,10 @@ NB_MODULE(_C, m) {
   m.doc() = "tritorch's native half: driver, memory, arrays and launches.";
   nb::set_leak_warnings(false);  // arrays may outlive the interpreter in frames and module globals
   blocking_hooks = {leave_interpreter, enter_interpreter};
-  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { python_ends = true; }));
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    ending_thread = pthread_self();
+    python_ends = true;
+  }));
   memory::set_hooks({capture_trace, describe_trace, collect_garbage});
   m.def(
       "set_garbage_collector",

@@ -105,7 +105,7 @@ bool Replay::compute(std::vector<Ref>& values, const Numbers& numbers) {
     }
   }
   if (device < 0) device = current_device();
-  try {
+  return guarded([&] {
     bind(device);
     const cu::CUstream stream = current_stream(device);
     if (is_capturing(stream)) return make_calls(values, numbers);
@@ -124,11 +124,7 @@ bool Replay::compute(std::vector<Ref>& values, const Numbers& numbers) {
       return make_calls(values, numbers);
     }
     return record(values, numbers, device, stream);
-  } catch (const PythonError&) {
-  } catch (...) {
-    set_python_error(std::current_exception());
-  }
-  return false;
+  });
 }
 
 // ---- replaying ----------------------------------------------------------------------------------

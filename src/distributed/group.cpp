@@ -184,6 +184,8 @@ bool Group::idle() {
   return !busy_ && queue_.empty() && (!messages_ || messages_->all_sent());
 }
 
+static std::atomic<std::thread::id> leaver;  // who has called leave_groups
+
 void register_group(const std::shared_ptr<Group>& group) { registry().add(group); }
 
 void leave_groups(const Deadline& deadline) {
@@ -193,7 +195,13 @@ void leave_groups(const Deadline& deadline) {
     look_for_interrupts();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
+  leaver = std::this_thread::get_id();
   for (const auto& group : groups) group->leave();
+}
+
+bool is_left_behind() {
+  const std::thread::id by = leaver;
+  return by != std::thread::id() && by != std::this_thread::get_id();
 }
 
 }  // namespace tritorch::distributed

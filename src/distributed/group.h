@@ -67,4 +67,7 @@ void register_group(const std::shared_ptr<Group>& group);
 // leaves them.  Threads that still run keep what they use.
 void leave_groups(const Deadline& deadline);
 
+// True in a thread that still runs when another has left the groups, because Python ends.
+bool is_left_behind();
+
 }  // namespace tritorch::distributed

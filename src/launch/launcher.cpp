@@ -146,18 +146,6 @@ void launch(const Launcher* launcher, cu::CUfunction function, const Grid& grid,
   DRIVE(cuLaunchKernelEx(&config, function, packed.params(), nullptr));
 }
 
-// Turns what escapes from C++ into a Python error.
-template <class Body>
-PyObject* guarded(Body&& body) noexcept {
-  try {
-    return outlasting(body);
-  } catch (const PythonError&) {
-  } catch (...) {
-    set_python_error(std::current_exception());
-  }
-  return nullptr;
-}
-
 void run_hook(PyObject* hook, PyObject* metadata) {
   if (hook == Py_None) return;
   checked(outlasting([&] { return PyObject_CallOneArg(hook, metadata); }));

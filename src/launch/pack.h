@@ -28,6 +28,18 @@ const Array* as_array(PyObject* object) noexcept;  // null for anything else
 PyObject* array_object(Array&& array);             // a new reference; null with an error set
 void set_python_error(std::exception_ptr error) noexcept;
 
+// body(), of which what escapes becomes a Python error, with a null or false result.
+template <class Body>
+auto guarded(Body&& body) noexcept -> decltype(body()) {
+  try {
+    return outlasting(body);
+  } catch (const PythonError&) {
+  } catch (...) {
+    set_python_error(std::current_exception());
+  }
+  return {};
+}
+
 enum class ArgKind : std::uint8_t {
   constant,  // compiled in: nothing is passed
   pointer,

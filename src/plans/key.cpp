@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "compilation/state.h"
+#include "interpreter.h"
 #include "launch/pack.h"
 #include "plans/table.h"
 
@@ -18,16 +19,18 @@ bool is_plain_type(PyTypeObject* type) {
          (plain_types && PySequence_Contains(plain_types, object) == 1);
 }
 
-// Whether the keyword "device" says "cuda", or something else than a word and the CPU.
+// True if the keyword "device" names a GPU: a string, a number or a device.
 bool names_gpu(PyObject* const* values, PyObject* names) {
   static PyObject* const device = PyUnicode_InternFromString("device");
+  static PyObject* const type = PyUnicode_InternFromString("type");
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     if (PyTuple_GET_ITEM(names, i) != device) continue;
-    PyObject* value = values[i];
-    if (PyUnicode_CheckExact(value))
-      return PyUnicode_GET_LENGTH(value) >= 4 && PyUnicode_READ_CHAR(value, 0) == 'c' &&
-             PyUnicode_READ_CHAR(value, 1) == 'u';
-    return value != Py_None && value != registered.cpu_device;
+    if (PyLong_CheckExact(values[i])) return true;
+    const Ref name(PyUnicode_CheckExact(values[i]) ? Py_NewRef(values[i])
+                                                   : PyObject_GetAttr(values[i], type));
+    PyErr_Clear();  // None, or something that the function refuses
+    return name && PyUnicode_Check(name.get()) && PyUnicode_GET_LENGTH(name.get()) >= 4 &&
+           PyUnicode_READ_CHAR(name.get(), 0) == 'c' && PyUnicode_READ_CHAR(name.get(), 1) == 'u';
   }
   return false;
 }
@@ -49,6 +52,7 @@ bool Key::add_object(PyObject* object) {
 }
 
 Key::~Key() {
+  if (!may_use_python()) return;  // Note [Threads at exit]
   for (int i = 0; i < n_tensors_; ++i) {
     Py_DECREF(held_[i]);
     Py_DECREF(reinterpret_cast<PyObject*>(tensors_[i]));

@@ -717,7 +717,7 @@ PyObject* Plan::run(const Key& key) const {
     Run run{key, {}, 0, nullptr, {}, {}, {}, {}, {}};
     return host_.run(arrays_of(key), run.host) ? make_results(run) : nullptr;
   }
-  try {
+  return guarded([&]() -> PyObject* {
     const int device = key.device() < 0 ? current_device() : key.device();
     bind(device);
     Run run{key, {}, device, current_stream(device), {}, {}, {}, {}, {}};
@@ -725,11 +725,7 @@ PyObject* Plan::run(const Key& key) const {
     launch(run);
     run.between = StorageRef();
     return make_results(run);
-  } catch (const PythonError&) {
-  } catch (...) {
-    set_python_error(std::current_exception());
-  }
-  return nullptr;
+  });
 }
 
 }  // namespace tritorch::plans

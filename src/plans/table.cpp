@@ -163,27 +163,21 @@ void Table::make_room() {
 PyObject* Table::watch(const Key& key, const std::shared_ptr<Entry>& entry, PyObject* function,
                        PyObject* const* args, std::size_t flagged, PyObject* names) {
   entry->busy = true;
-  PyObject* result = nullptr;
-  try {
+  PyObject* result = guarded([&]() -> PyObject* {
     const bool on_host = key.on_host();
     Again again{function, args, flagged, names, {}, {}};
     int device = 0;
     if (on_host) {
-      if (entry->taken && !again.take(key)) throw PythonError{};
+      if (entry->taken && !again.take(key)) return nullptr;
     } else {
       device = key.device() < 0 ? current_device() : key.device();
       bind(device);
     }
     Trace watched(key, device, on_host ? nullptr : current_stream(device));
-    result = PyObject_Vectorcall(function, args, flagged, names);
-    if (result) learn(*entry, key, watched, again, result);
-    if (PyErr_Occurred()) Py_CLEAR(result);  // a Ctrl-C
-  } catch (const PythonError&) {
-    Py_CLEAR(result);
-  } catch (...) {
-    Py_CLEAR(result);
-    set_python_error(std::current_exception());
-  }
+    Ref result(PyObject_Vectorcall(function, args, flagged, names));
+    if (result) learn(*entry, key, watched, again, result.get());
+    return PyErr_Occurred() ? nullptr : result.release();  // a Ctrl-C
+  });
   entry->busy = false;
   return result;
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -180,16 +181,40 @@ def a_callback_never_returns():
     boom()
 
 
-@state(ranks=2)
-def a_callback_computes():
+def a_callback_computes(device):
     torch, dist = begun()
+    computes = threading.Event()
+    layer = torch.nn.Linear(3, 3, device=device)
+    compiled = torch.compile(torch.nn.Sequential(layer, torch.nn.ReLU()))
 
     def compute(done):
-        for _ in range(10**9):
-            done.value()[0] + 1
+        x = done.value()[0].to(device)[:3]
+        while threading.current_thread() is not threading.main_thread():
+            x + 1
+            torch.zeros(2, device=device)
+            compiled(x).sum().backward()
+            with torch.no_grad():
+                torch.nn.functional.layer_norm(layer(x), (3,))
+            computes.set()
+        computes.set()
 
+    if dist.get_rank():
+        time.sleep(0.3)  # the other's is not over when it is given what follows
     dist.all_reduce(torch.ones(4), async_op=True).get_future().then(compute)
+    if not dist.get_rank():
+        computes.wait()
+        time.sleep(random.random() / 4)
     boom()
+
+
+@state(ranks=2)
+def a_callback_computes_on_the_cpu():
+    a_callback_computes("cpu")
+
+
+@state(ranks=2, variables=SIMULATED)
+def a_callback_computes_on_a_gpu():
+    a_callback_computes("cuda")
 
 
 @state(ranks=2)
@@ -284,7 +309,7 @@ def a_daemon_is_in_a_receive_at_a_good_end():
     if dist.get_rank() == 0:
         in_thread(lambda: dist.recv(torch.ones(3)), True)
     else:
-        time.sleep(6)  # the daemon would be told that this member is gone
+        time.sleep(6)  # longer than the other, whose daemon would be told that this member is gone
 
 
 class Late:

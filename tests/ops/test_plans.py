@@ -137,6 +137,36 @@ def test_settings_are_part_of_the_key():
     assert torch.full((2,), 1.5).dtype is torch.float32
 
 
+FACTORIES = """
+import tritorch as torch
+for device in [None, "cpu", torch.device("cpu"), torch.device("cpu", 0), "meta", torch.device("meta")]:
+    like = torch.empty(2, device=device)
+    for _ in range(6):
+        made = [
+            torch.tensor([1, 2], device=device), torch.as_tensor((1.0, 2.0), device=device),
+            torch.zeros(2, device=device), torch.ones((2,), device=device),
+            torch.full((2,), 3, device=device), torch.arange(4, device=device),
+            torch.linspace(0, 1, 3, device=device), torch.eye(2, device=device),
+            torch.rand(2, device=device), torch.randn(2, device=device),
+            torch.empty(2, device=device), torch.zeros_like(like, device=device),
+            torch.ones_like(torch.ones(2), device=device), torch.randperm(3, device=device),
+            torch.scalar_tensor(1.0, device=device), like.new_zeros(2, device=device),
+        ]
+        expected = torch.device("cpu" if device is None else device)
+        assert {each.device.type for each in made} == {expected.type}, device
+print("made")
+"""
+
+
+def test_factories_on_a_machine_without_a_gpu():
+    env = {key: value for key, value in os.environ.items() if key != "TRITORCH_SIMULATE_CUDA"}
+    env["CUDA_VISIBLE_DEVICES"] = ""
+    done = subprocess.run(
+        [sys.executable, "-c", FACTORIES], env=env, capture_output=True, text=True
+    )
+    assert done.stdout == "made\n", done.stderr
+
+
 def test_a_call_that_warns_warns_again():
     x = torch.randn(2, 3).log_softmax(1)
     for _ in range(ROUNDS):

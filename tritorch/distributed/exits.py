@@ -4,7 +4,7 @@
 Before Python's threads may end no more, works that can end do so, within some seconds; what still
 runs then is left to its native thread, with the memory that it uses, and ends with the process.
 Nobody joins such a thread: it may wait for Python (Note [Threads at exit] in src/interpreter.h), or
-for a member that never comes.
+for a member that never comes.  A daemon that waits for such a work waits on, without a word.
 
 Python waits for threads that are no daemons before all that.  If the main thread has raised an
 error, those that wait for another process are not waited for: their waiting fails.
