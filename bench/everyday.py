@@ -4,8 +4,8 @@
 
 The calls are those of `tritorch/bench/cases/everyday.py`.  `--device stub` measures the GPU path
 with the driver's launch discarded.  On the CPU both libraries run each case in turn, rounds
-interleaved, where this interpreter has PyTorch too; ratios are medians of rounds.  `--frames` counts
-the Python frames of a call in place of its time.
+interleaved, where this interpreter has PyTorch too; ratios are medians of rounds.  `--frames`
+counts the Python frames of a call in place of its time.
 """
 
 from __future__ import annotations

@@ -139,7 +139,8 @@ def test_settings_are_part_of_the_key():
 
 FACTORIES = """
 import tritorch as torch
-for device in [None, "cpu", torch.device("cpu"), torch.device("cpu", 0), "meta", torch.device("meta")]:
+given = [None, "cpu", torch.device("cpu"), torch.device("cpu", 0), "meta", torch.device("meta")]
+for device in given:
     like = torch.empty(2, device=device)
     for _ in range(6):
         made = [
