@@ -316,7 +316,12 @@ def test_values_are_converted():
     y[1] = 3
     assert y.tolist() == [False, True]
     z = torch.zeros(3)
-    z[[0, 1]] = torch.tensor([1, 2])  # PyTorch converts for slices only, and refuses this
+    for key in ([0, 1], (torch.tensor([0, 1]),), torch.tensor([True, True, False])):
+        with pytest.raises(RuntimeError, match="Float for the destination and Long"):
+            z[key] = torch.tensor([1, 2])
+    z[torch.tensor([True, False, True])] = torch.tensor(7)  # a masked fill converts
+    assert z.tolist() == [7, 0, 7]
+    z[:2] = torch.tensor([1, 2])
     z[2] = np.float64(4)
     assert z.tolist() == [1, 2, 4]
     z[z > 1] = np.array([8.0, 9.0])

@@ -9,6 +9,7 @@ from typing import Any
 from tritorch import _C
 from tritorch.arrays.symbolic import SymBool, expect
 from tritorch.core import gates
+from tritorch.host import threads
 from tritorch.ops.reduce import reduction
 
 Message = Callable[[], Any] | str | None
@@ -29,6 +30,7 @@ def set_num_interop_threads(n: int) -> None:
     global _interop
     if not isinstance(n, int) or isinstance(n, bool):
         raise RuntimeError(f"set_num_interop_threads expects an int, but got {type(n).__name__}")
+    threads.require_count(n)
     if n < 1:
         raise RuntimeError("set_num_interop_threads expects a positive integer")
     if _interop is not None:

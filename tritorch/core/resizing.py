@@ -16,6 +16,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays import arrays
+from tritorch.arrays.meta import MetaArray
 from tritorch.core.dtype import uint8
 
 _NOWHERE = 1 << 56  # above all addresses of GPUs
@@ -32,6 +33,9 @@ def resize(storage: Any, size: int) -> None:
     if storage._shared.fixed:
         raise RuntimeError("Trying to resize storage that is not resizable")
     old = storage._array
+    if type(old) is MetaArray:
+        old.memory.nbytes = size
+        return
     start, extent = _reach(storage)
     moved = tensors_within(start, start + extent) if extent else []
     move = _on_host if type(old) is np.ndarray else _on_device

@@ -6,13 +6,13 @@ import mmap
 import os
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tritorch import _C
-from tritorch.arrays import arrays
+from tritorch.arrays import arrays, meta
 from tritorch.core import late_bound, resizing
 from tritorch.core.device import PretendedDevice, device as Device
 from tritorch.core.dtype import (
@@ -40,6 +40,8 @@ from tritorch.core.tensor import Tensor
 
 def _absent(name: str) -> Any:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(self, "device", None) is not None and self.device.type == "meta":
+            raise RuntimeError(f"{name.removesuffix('cpu_')}: only available on CPU")
         raise NotImplementedError(
             f"tritorch has no UntypedStorage.{name}: memory goes from process to process as "
             "tritorch.multiprocessing sends it"
@@ -47,6 +49,14 @@ def _absent(name: str) -> Any:
 
     refuse.__name__ = name
     return refuse
+
+
+def _not_available() -> Exception:
+    return NotImplementedError("Not available for 'meta' device type")
+
+
+def _not_shared() -> Exception:
+    return RuntimeError("_share_fd_: only available on CPU")
 
 
 class _StorageBase:
@@ -330,6 +340,11 @@ class UntypedStorage(StorageBase):
         pinned = self._view(uint8, (self.nbytes(),), (1,), 0).pin_memory()
         return pinned.untyped_storage()
 
+    def _require_elements(self, error: Callable[[], Exception]) -> None:
+        """Raises the error where the memory is only described."""
+        if self.device.type == "meta":
+            raise error()
+
     def _elements(self, kind: dtype) -> Any:
         """All of it as a flat array of a dtype."""
         array = self._array
@@ -377,12 +392,12 @@ class UntypedStorage(StorageBase):
 
     def tolist(self) -> list[int]:
         """The bytes as ints."""
+        self._require_elements(_not_available)
         elements = self._elements(uint8)
         return (elements if type(elements) is np.ndarray else elements.numpy()).tolist()
 
     def __getitem__(self, key: Any) -> Any:
-        if self.device.type == "meta":
-            raise NotImplementedError("Not available for 'meta' device type")
+        self._require_elements(_not_available)
         elements = self._elements(uint8)
         if isinstance(key, slice):  # on the same memory
             if key.step not in (None, 1):
@@ -422,6 +437,8 @@ class UntypedStorage(StorageBase):
 
     def fill_(self, value: int) -> UntypedStorage:
         """Sets every byte."""
+        if type(self._array) is meta.MetaArray:
+            return self
         elements, value = self._elements(uint8), int(value) & 255
         elements.fill(value) if type(elements) is np.ndarray else elements.fill_(value)
         self._shared.version += 1
@@ -437,6 +454,8 @@ class UntypedStorage(StorageBase):
                     f"{type(source).__name__}"
                 )
             source = untyped
+        if type(source._array) is meta.MetaArray is not type(self._array):
+            raise meta.no_data()
         if source.nbytes() != self.nbytes():
             raise RuntimeError(
                 f"size does not match, self was {self.nbytes()} bytes but src was "
@@ -476,6 +495,7 @@ class UntypedStorage(StorageBase):
 
     def cpu(self) -> UntypedStorage:
         """In host memory."""
+        self._require_elements(meta.no_data)
         if not self.is_cuda:
             return self
         out = object.__new__(UntypedStorage)
@@ -504,6 +524,7 @@ class UntypedStorage(StorageBase):
     def share_memory_(self) -> UntypedStorage:
         """Moves the memory, with all tensors on it, where other processes can see it."""
         if not self.is_cuda:
+            self._require_elements(_not_shared)
             from tritorch.core.sharing import share
 
             share(self)

@@ -281,9 +281,10 @@ class Tensor(_C.TensorBase):
             return in_place_of(self.view_as(self), cls)
 
     def is_set_to(self, tensor: Tensor) -> bool:
-        """Whether both are the same view of the same memory."""
+        """True if both are the same view of the same memory."""
         return (
-            self.data_ptr() == tensor.data_ptr()
+            self._shared is tensor._shared
+            and self.storage_offset() == tensor.storage_offset()
             and self.shape == tensor.shape
             and self.stride() == tensor.stride()
         )
@@ -464,6 +465,7 @@ class Tensor(_C.TensorBase):
 
     @gives_number
     def __float__(self) -> float:
+        self._warn_of_history()
         return float(self._scalar("double"))
 
     @gives_number
@@ -472,6 +474,7 @@ class Tensor(_C.TensorBase):
 
     @gives_number
     def __complex__(self) -> complex:
+        self._warn_of_history()
         return complex(self._scalar("complex"))
 
     @gives_number
@@ -479,6 +482,14 @@ class Tensor(_C.TensorBase):
         if self.dtype.is_floating_point or self.dtype.is_complex or self.numel() != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
+
+    def _warn_of_history(self) -> None:
+        if self.requires_grad:
+            defaults.warn_once(
+                "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+                "behavior.\nConsider using tensor.detach() first.",
+                stacklevel=4,
+            )
 
     def _scalar(self, what: str) -> Any:
         if self.numel() != 1:

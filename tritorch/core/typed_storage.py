@@ -214,6 +214,8 @@ class TypedStorage:
 
     def tolist(self) -> list[Any]:
         """The elements as Python numbers."""
+        if self.device.type == "meta":
+            raise NotImplementedError("Not available for 'meta' device type")
         return self._tensor().tolist()
 
     def _index(self, key: Any) -> Any:

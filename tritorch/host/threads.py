@@ -34,16 +34,24 @@ def get_num_threads() -> int:
     return _count
 
 
+def require_count(n: int) -> None:
+    """Raises PyTorch's ValueError for a number that no int of C holds."""
+    if not -1 << 31 <= n < 1 << 31:
+        wider = "" if -1 << 63 <= n < 1 << 63 else " long"
+        raise ValueError(f"Overflow when unpacking long{wider}")
+
+
 def set_num_threads(n: int) -> None:
     """Sets how many threads large operators and products use."""
     global _count
     if not isinstance(n, int) or isinstance(n, bool):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(n).__name__}")
+    require_count(n)
     if n < 1:
         raise RuntimeError("set_num_threads expects a positive integer")
-    _count = n
     blas.set_threads(n)
     _C.set_workers(n)
+    _count = n
 
 
 def blocks(n: int, per: int, work: Callable[[int, int], Any], parallel: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from tritorch.core import published
 from tritorch.core.arguments import Number
 from tritorch.core.dispatching import asked
+from tritorch.core.layout import memory_format
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.operator import Array
@@ -15,7 +16,23 @@ from tritorch.ops.shape.shape import rebinding
 
 
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """The dims from the one with the largest stride to the densest."""
+    """The dims from the one with the largest stride to the densest.
+
+    ambiguity_check: refuses a tensor of which another order would say the same; of memory formats,
+    one of which it must have."""
+    formats = [] if isinstance(ambiguity_check, bool) else ambiguity_check
+    if not isinstance(formats, list) or not all(isinstance(f, memory_format) for f in formats):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    if ambiguity_check is not False:
+        strides = self.stride()
+        ambiguous = 1 in self.shape or any(a == b for a, b in zip(strides, strides[1:]))
+        if ambiguous and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
+            raise RuntimeError(
+                "The tensor does not have unique dim order, or cannot map to exact one of the "
+                "given memory formats."
+            )
+        if 0 in strides:
+            raise RuntimeError("The tensor does not have unique dim order.")
     return tuple(sorted(range(self.ndim), key=lambda dim: -self.stride(dim)))
 
 

@@ -322,6 +322,8 @@ def _check(shape: tuple[int, ...], indices: tuple[Array | None, ...]) -> None:
             continue
         low, high = int(index.min()), int(index.max())
         n = shape[dim]
+        if not n:
+            raise IndexError("index is out of bounds for dimension with size 0")
         if low < -n or high >= n:
             bad = high if high >= n else low
             raise IndexError(f"index {bad} is out of bounds for dimension {dim} with size {n}")

@@ -502,7 +502,7 @@ def _check_source(name: str, input: Tensor, dim: int, vector: Tensor, source: Te
             f"{name}_(): Number of indices ({vector.numel()}) should be equal to source.size(dim): "
             f"({count}), for dim: {dim}"
         )
-    if source.ndim > 0 and input.ndim > 0:
+    if (source.ndim > 0 and input.ndim > 0) or source.ndim > 1:
         mine = [n for i, n in enumerate(input.shape) if i != dim]
         theirs = [n for i, n in enumerate(source.shape) if i != dim]
         if mine != theirs and name == "index_copy":

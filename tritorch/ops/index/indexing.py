@@ -437,6 +437,9 @@ def index_put_(
     advanced = [(dim, index) for dim, index in enumerate(integers) if index is not None]
     if all(index.numel() for _, index in advanced) and any(not self.shape[d] for d, _ in advanced):
         raise IndexError("index is out of bounds for dimension with size 0")
+    if values.dtype is not self.dtype and values.numel() == 1 and not accumulate:
+        if _is_one_mask(tuple(each for each in indices if each is not None)):
+            values = values.to(self.dtype)
     if values.dtype is not self.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
@@ -495,6 +498,20 @@ def _written_plainly(target: Tensor, value: Any) -> bool:
     return type(value) in (int, float) and put(target, value)
 
 
+def _is_one_mask(key: Any) -> bool:
+    """True if one mask is all that indexes with values."""
+    advanced = [each for each in (key if type(key) is tuple else (key,))
+                if isinstance(each, (Tensor, list, np.ndarray))]  # fmt: skip
+    if len(advanced) != 1:
+        return False
+    (mask,) = advanced
+    return (
+        type(mask[0]) is bool
+        if isinstance(mask, list) and mask
+        else (getattr(mask, "dtype", None) in (bool_, uint8, np.bool_))
+    )
+
+
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """`self[key] = value`."""
     if type(value) in (float, int) and isinstance(key, Tensor) and _masks(self, key):
@@ -518,7 +535,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     target = self if plain == (Ellipsis,) else basic_index(self, plain)
     if not isinstance(value, Tensor):
         if isinstance(value, (np.ndarray, list, tuple)):
-            value = tensor(value)
+            value = tensor(value).to(self.dtype)
         elif not advanced:
             require_distinct_elements(target)
             target.fill_(value)
@@ -533,8 +550,10 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
             value = expand(value, target.shape)
         target.copy_(value)
         return
-    if value.dtype is not self.dtype or value.device != self.device:
-        value = value.to(device=self.device, dtype=self.dtype)
+    if value.dtype is not self.dtype and value.numel() == 1 and _is_one_mask(key):
+        value = value.to(self.dtype)  # as a masked fill
+    if value.device != self.device:
+        value = value.to(self.device)
     indices = _complete(target, advanced)
     shape = _indexed_shape(target, advanced)
     while value.ndim > len(shape) and value.shape[0] == 1:

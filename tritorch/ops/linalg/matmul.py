@@ -415,7 +415,9 @@ def addmm(
 ) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
     if rest:
-        input, mat1, mat2, beta, alpha = former_order("addmm", (input, mat1, mat2, *rest))
+        input, mat1, mat2, beta, alpha = former_order(
+            "addmm", (input, mat1, mat2, *rest), "mat1", "mat2"
+        )
     _check_matrices(mat1, mat2)
     addend = _addend("addmm", input, (mat1.shape[0], mat2.shape[1]), mat1, mat2)
     return _add_product(_addmm, mm, addend, mat1, mat2, beta, alpha)
@@ -471,7 +473,7 @@ def addmv(
 ) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
     if rest:
-        input, mat, vec, beta, alpha = former_order("addmv", (input, mat, vec, *rest))
+        input, mat, vec, beta, alpha = former_order("addmv", (input, mat, vec, *rest), "mat", "vec")
     if mat.ndim != 2 or vec.ndim != 1 or input.ndim > 1:
         raise RuntimeError(
             f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}"
@@ -500,7 +502,9 @@ def addr(
 ) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
     if rest:
-        input, vec1, vec2, beta, alpha = former_order("addr", (input, vec1, vec2, *rest))
+        input, vec1, vec2, beta, alpha = former_order(
+            "addr", (input, vec1, vec2, *rest), "vec1", "vec2"
+        )
     for x, name in ((vec1, "vec1"), (vec2, "vec2")):
         if x.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {x.ndim}-D")
@@ -531,7 +535,9 @@ def baddbmm(
 ) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
     if rest:
-        input, batch1, batch2, beta, alpha = former_order("baddbmm", (input, batch1, batch2, *rest))
+        input, batch1, batch2, beta, alpha = former_order(
+            "baddbmm", (input, batch1, batch2, *rest), "batch1", "batch2"
+        )
     _sizes_of_product(batch1, batch2)
     for x, name in ((batch1, "batch1"), (batch2, "batch2")):
         if x.ndim != 3:
@@ -550,7 +556,9 @@ def addbmm(
 ) -> Tensor:
     """beta * input + alpha * the sum of bmm(batch1, batch2) over the batch."""
     if rest:
-        input, batch1, batch2, beta, alpha = former_order("addbmm", (input, batch1, batch2, *rest))
+        input, batch1, batch2, beta, alpha = former_order(
+            "addbmm", (input, batch1, batch2, *rest), "batch1", "batch2"
+        )
     _sizes_of_product(batch1, batch2)
     for x, name in ((batch1, "batch1"), (batch2, "batch2")):
         if x.ndim != 3:

@@ -23,7 +23,13 @@ from tritorch.host.pointwise import pointwise as cpu
 from tritorch.ops.index.indexing import nonzero
 from tritorch.ops.pointwise.comparison import logical_or
 from tritorch.ops.record.apply import apply, apply_in_place
-from tritorch.ops.record.checks import convert_number, former_order, require_kernel, require_tensor
+from tritorch.ops.record.checks import (
+    convert_number,
+    former_order,
+    require_kernel,
+    require_tensor,
+    warn_of_overload,
+)
 from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.kinds import (
     OPERANDS,
@@ -47,11 +53,13 @@ def conj(value: Any) -> Any:
 
 # ---- add, sub, mul, div --------------------------------------------------------------------------
 
-_add = binary("add", np.add, grad=(lambda g: g, lambda g: g), operator="add", inplace=False)
-_sub = binary("sub", np.subtract, without="bool", shuns="bool", grad=(lambda g: g, lambda g: -g),
+_add = binary("add", np.add, grad=(lambda g: g, lambda g: g), operator="add", inplace=False,
+              numbers="all")  # fmt: skip
+_sub = binary("sub", np.subtract, without="bool", numbers="all", shuns="bool",
+              grad=(lambda g: g, lambda g: -g),
               node="{'sub.Tensor' if hasattr(a, 'shape') else 'rsub.Scalar'}",
               operator="sub", inplace=False)  # fmt: skip
-mul = binary("mul", np.multiply, aliases=("multiply",), operator="mul",
+mul = binary("mul", np.multiply, aliases=("multiply",), operator="mul", numbers="all",
              shown="mul mul mul_",
              grad=(lambda g, b: g * conj(b), lambda g, a: g * conj(a)))  # fmt: skip
 
@@ -65,6 +73,7 @@ def _simpler_quotient(a: Any, b: Any) -> Any:
 
 true_divide = binary(
     "div", np.true_divide, rule=INT_TO_FLOAT, operator="truediv", inplace=False, without="chalf",
+    numbers="all",
     simpler=_simpler_quotient,
     zero="divided",
     grad=(lambda g, b: g / conj(b), lambda g, a, b: -g * conj(a / b / b)),
@@ -105,7 +114,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     """alpha * other, computed in what input and other promote to."""
     _check_alpha(alpha, input, other)
     if not isinstance(other, Tensor):
-        return other * alpha
+        return other and alpha if type(other) is type(alpha) is bool else other * alpha
     common = result_type(input, other)
     if common is bool_:
         alpha = bool(alpha)
@@ -116,13 +125,14 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
 
 def _former(other: Any, rest: tuple[Any, ...], name: str) -> tuple[Any, Any]:
     """other and alpha of the deprecated add(input, alpha, other)."""
+    if isinstance(other, Tensor) and not other.ndim and len(rest) == 1:
+        other = other.item()  # as PyTorch's parser takes a tensor for alpha
     if len(rest) > 1 or isinstance(other, Tensor):
         raise TypeError(f"{name}() takes 1 positional argument but {1 + len(rest)} were given")
-    defaults.warn_once(
-        f"This overload of {name} is deprecated:\n\t{name}(Tensor input, Number alpha, Tensor "
-        f"other, *, Tensor out = None)\nConsider using one of the following signatures instead:\n"
-        f"\t{name}(Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None)",
-        stacklevel=4,
+    warn_of_overload(
+        name,
+        "Tensor input, Number alpha, Tensor other",
+        "Tensor input, Tensor other, *, Number alpha = 1",
     )
     return rest[0], other
 
@@ -246,6 +256,7 @@ def without_derivative(name: str) -> Any:
 
 _zeros = (lambda g: g.new_zeros(g.shape), lambda g: g.new_zeros(g.shape))
 floor_divide = binary("floor_divide", cpu.floor_divide, without="bool complex", operator="floordiv",
+                      numbers="all",
                       shown="- - floor_divide_", zero="divided",
                       direct=False, node=NOT_IMPLEMENTED,
                       grad=(without_derivative("floor_divide"),) * 2)  # fmt: skip
@@ -253,6 +264,7 @@ _floor_divide = binary(
     "floor_quotient",
     cpu.floor_divide,
     schema="div.Tensor_mode(a, b, rounding_mode='floor')",
+    numbers="all",
     without="bool complex",
     direct=False,
     gpu="floor_divide",
@@ -265,6 +277,7 @@ _trunc_divide = binary(
     "trunc_divide",
     cpu.trunc_divide,
     schema="div.Tensor_mode(a, b, rounding_mode='trunc')",
+    numbers="all",
     without="bool complex",
     direct=False,
     grad=_zeros,
@@ -716,7 +729,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *rest: Any, value: 
     """input + value * tensor1 * tensor2."""
     if rest:  # the deprecated addcmul(input, value, tensor1, tensor2)
         input, tensor1, tensor2, value, _ = former_order(
-            "addcmul", (input, tensor1, tensor2, *rest)
+            "addcmul", (input, tensor1, tensor2, *rest), "tensor1", "tensor2"
         )
     common = result_type(input, tensor1, tensor2)
     if category(common) == 1:
@@ -730,7 +743,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *rest: Any, value: 
     """input + value * tensor1 / tensor2."""
     if rest:
         input, tensor1, tensor2, value, _ = former_order(
-            "addcdiv", (input, tensor1, tensor2, *rest)
+            "addcdiv", (input, tensor1, tensor2, *rest), "tensor1", "tensor2"
         )
     if all(category(t.dtype) < 2 for t in (tensor1, tensor2)):
         raise RuntimeError(

@@ -27,6 +27,8 @@ TOO_MANY = 1 << 60  # elements: their bytes cannot be counted, or at least never
 def require_storage(shape: Sequence[int], strides: Sequence[int] | None = None) -> None:
     """Whether there can be memory for a tensor of these sizes, and strides in elements."""
     if any(known(n == 0) for n in shape):
+        if strides is None and known(math.prod(n for n in shape if known(n != 0)) >= 1 << 63):
+            raise RuntimeError("Stride calculation overflowed")
         return
     if strides is None:
         count, how = math.prod(shape), ""
@@ -82,13 +84,33 @@ OVERLAP = (
 )
 
 
-def former_order(name: str, args: Sequence[Any]) -> tuple[Any, ...]:
+def warn_of_overload(name: str, former: str, better: str) -> None:
+    """PyTorch's warning that a form of a call, given by its parameters, is deprecated."""
+    defaults.warn_once(
+        f"This overload of {name} is deprecated:\n\t{name}({former}, *, Tensor out = None)\n"
+        f"Consider using one of the following signatures instead:\n"
+        f"\t{name}({better}, Tensor out = None)",
+        stacklevel=5,
+    )
+
+
+def former_order(name: str, args: Sequence[Any], a: str, b: str) -> tuple[Any, ...]:
     """Three tensors, beta and alpha, of PyTorch's deprecated forms: f(beta, input, alpha, a, b),
-    f(beta, input, a, b), and with a method's self in front."""
+    f(beta, input, a, b), f(input, value, a, b), and with a method's self in front.
+
+    a, b: the names of the second and third tensor."""
     tensors = [x for x in args if isinstance(x, Tensor)]
     numbers = [x for x in args if not isinstance(x, Tensor)]
     if len(tensors) != 3 or len(numbers) > 2:
         raise TypeError(f"{name}() takes 3 positional arguments but {len(args)} were given")
+    tensor_names = f"Tensor {a}, Tensor {b}"
+    if name.startswith("addc"):
+        former, better = f"Tensor input, Number value, {tensor_names}", "Number value = 1"
+    else:
+        alpha = "Number alpha, " if len(numbers) == 2 else ""
+        former = f"Number beta, Tensor input, {alpha}{tensor_names}"
+        better = "Number beta = 1, Number alpha = 1"
+    warn_of_overload(name, former, f"Tensor input, {tensor_names}, *, {better}")
     return (*tensors, *numbers, *(1,) * (2 - len(numbers)))
 
 
@@ -216,13 +238,18 @@ def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
         len(args) == 1 and isinstance(args[0], Tensor) and args[0].ndim
     ):
         args = tuple(args[0])
-    return tuple(_size(arg) for arg in args)
+    return tuple(_size(arg, i) for i, arg in enumerate(args))
 
 
-def _size(value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"argument 'size' must be tuple of ints, but found {type(value).__name__}")
-    return as_size(value.item() if isinstance(value, Tensor) and not value.ndim else value)
+def _size(value: Any, place: int) -> int:
+    if isinstance(value, Tensor) and not value.ndim and category(value.dtype) < 2:
+        value = value.item()
+    elif isinstance(value, (bool, Tensor)) or not hasattr(value, "__index__"):
+        raise TypeError(
+            f"argument 'size' must be tuple of ints, but found element of type "
+            f"{type(value).__name__} at pos {place}"
+        )
+    return as_size(value)
 
 
 def convert_number(value: Any, kind: Dtype) -> Any:

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from tritorch.ops.record.pointwise import Pointwise
 
 _ONES = {bool: True, int: 1, float: 1.0, complex: 1j}
-_NUMBERS = {"any": 0, "other": 1, "none": 2}  # at how many of the first operands there is none
+_NUMBERS = {
+    "all": 0,
+    "any": 0,
+    "other": 1,
+    "none": 2,
+}  # at how many of the first operands there is none
 
 
 def decide(op: Pointwise, target: Any, *operands: Any) -> tuple[Any, ...] | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.symbolic import SymFloat, SymInt
+from tritorch.core.promotion import number_dtype
 from tritorch.core.published import AUTOCAST, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply, apply_in_place
@@ -200,6 +201,8 @@ def binary_function(op: Pointwise, otherwise: Callable[..., Any]) -> Callable[..
 
 def _general_binary(op: Pointwise) -> Callable[..., Any]:
     def general(input: Any, other: Any, out: Any = None) -> Any:
+        if op.numbers == "all" and type(input) in NUMBERS and type(other) in NUMBERS:
+            input = _C.wrap(np.asarray(input, number_dtype(input).numpy))
         _require_operands(op, input, other)
         return apply(op, (input, other), out)
 
@@ -218,7 +221,7 @@ def _general_operator(op: Pointwise) -> Callable[..., Any]:
 
 
 def _require_operands(op: Pointwise, input: Any, other: Any) -> None:
-    allowed = {"any": (True, True), "other": (False, True), "none": (False, False)}[op.numbers]
+    allowed = {"other": (False, True), "none": (False, False)}.get(op.numbers, (True, True))
     for value, argument, position in ((input, "input", 1), (other, "other", 2)):
         if not isinstance(value, OPERANDS if allowed[position - 1] else Tensor):
             raise TypeError(
@@ -231,6 +234,7 @@ def _require_operands(op: Pointwise, input: Any, other: Any) -> None:
         )
 
 
+NUMBERS = (bool, int, float, complex)
 OPERANDS = (Tensor, int, float, complex, np.generic, SymInt, SymFloat)
 
 

@@ -127,7 +127,8 @@ class Pointwise(Operator):
         and "chalf" complex32.
         direct: whether the CPU's function promotes numbers as PyTorch does and gives its dtype,
         for all dtypes or for "float" alone.
-        numbers: which of two operands may be one: "any", "other", "none".
+        numbers: which of two operands may be one: "all" (both at once, too), "any", "other",
+        "none".
         refuses: what PyTorch says (a RuntimeError, or an exception of its own, before anything
         else) of the category that it refuses: the first of `without`.
         beside: how many of the last inputs are numbers that do not promote.

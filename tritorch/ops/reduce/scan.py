@@ -209,6 +209,14 @@ def diff(
     for extra in (prepend, append):
         if extra is not None and extra.ndim != input.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+        sides = zip(extra.shape, input.shape) if extra is not None else ()
+        for i, (mine, theirs) in enumerate(sides):
+            if i != dim and mine != theirs:
+                raise RuntimeError(
+                    "diff expects the shape of tensor to prepend or append to match that of input "
+                    "except along the differencing dimension; input.size"
+                    f"({i}) = {theirs}, but got tensor.size({i}) = {mine}"
+                )
     parts = [part for part in (prepend, input, append) if part is not None]
     x = cat(parts, dim) if len(parts) > 1 else input
     for _ in range(min(n, x.shape[dim])):

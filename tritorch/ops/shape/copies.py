@@ -10,7 +10,7 @@ from tritorch.core import published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.layout import contiguous_format, strided
-from tritorch.core.promotion import not_implemented
+from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
@@ -219,6 +219,18 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 @public()
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Flat indices as indices of each dim."""
+    if not isinstance(indices, Tensor):
+        raise TypeError(f"expected 'indices' to be a Tensor, but got {type(indices)}")
+    if category(indices.dtype) > 1 or indices.dtype is bool_:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    shape = (shape,) if isinstance(shape, int) else shape
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    for each in shape:
+        if not isinstance(each, (int, SymInt)):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(each)}")
+        if each < 0:
+            raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
     out = []
     for n in reversed(tuple(shape)):
         out.append(indices % n)

@@ -480,6 +480,8 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(
             f"Trying to resize tensor with negative dimension {min(shape)}: {list(shape)}"
         )
+    if math.prod(shape) >= 1 << 63:
+        raise RuntimeError("numel: integer multiplication overflow")
     require_storage(shape)
     array = self._array
     if tuple(array.shape) == shape:

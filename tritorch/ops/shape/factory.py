@@ -29,7 +29,6 @@ from tritorch.core.dtype import (
     float64,
     from_numpy_dtype,
     int64,
-    uint8,
 )
 from tritorch.core.info import iinfo
 from tritorch.core.promotion import (
@@ -92,7 +91,7 @@ def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
                 f"Trying to create tensor with negative dimension {size}: {list(shape)}"
             )
     count = math.prod(shape)
-    if type(count) is int and count >= TOO_MANY:
+    if type(count) is int and (count >= TOO_MANY or not count):
         require_storage(shape)
     return tuple(shape)
 
@@ -667,6 +666,13 @@ def _inferred(data: Any, array: np.ndarray[Any, Any]) -> dtype:
     return bool_ if array.dtype.kind == "b" else int64
 
 
+def _of_storage(storage: Any, kind: dtype) -> Tensor:
+    """A view of all elements; kind: of which dtype they are in an untyped storage."""
+    if isinstance(storage, TypedStorage):
+        storage, kind = storage.untyped(), storage.dtype
+    return storage._view(kind, (storage.nbytes() // kind.itemsize,), (1,), 0)
+
+
 @public(method=False)
 def tensor(
     data: Any,
@@ -687,6 +693,9 @@ def tensor(
         out = data.detach().clone()
         out = out.to(device=data.device if device is None else device, dtype=dtype or data.dtype)
     else:
+        if isinstance(data, (UntypedStorage, TypedStorage)):
+            data = _of_storage(data, dtype or int64)
+            return data.to(device=device, dtype=dtype, copy=True).requires_grad_(requires_grad)
         array = data_to_array(data, dtype)
         where = place(device)
         if watching and entered.note is not None and _is_plain_data(data):
@@ -728,10 +737,7 @@ def asarray(
     elif hasattr(obj, "__dlpack__"):
         out = from_dlpack(obj)
     elif isinstance(obj, (UntypedStorage, TypedStorage)):
-        untyped, kind = (
-            (obj, uint8) if isinstance(obj, UntypedStorage) else (obj.untyped(), obj.dtype)
-        )
-        out = untyped._view(kind, (obj.nbytes() // kind.itemsize,), (1,), 0)
+        out = _of_storage(obj, dtype or int64)
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         out = frombuffer(obj, dtype=dtype or defaults.dtype())
     else:

@@ -15,6 +15,7 @@ from tritorch.core import defaults, published
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dispatching import asked, watching
 from tritorch.core.layout import contiguous_format
+from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC, computes
 from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.record.checks import one_of, sizes
@@ -310,7 +311,7 @@ def tensor_split(
         if indices_or_sections.dtype.name != "int64":
             raise RuntimeError(
                 f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
-                f"{indices_or_sections.dtype}"
+                f"{scalar_name(indices_or_sections.dtype)}"
             )
         if indices_or_sections.ndim > 1:
             raise RuntimeError(
