@@ -13,7 +13,7 @@ NATIVE  := CMakeLists.txt pyproject.toml $(shell find src -type f \( -name '*.cp
 MODULES := $(shell find tritorch kernels examples \( -name '*.py' -o -name '*.pyi' \) | LC_ALL=C sort)
 CPP     := $(shell find src tests/cpp bench/cpp \( -name '*.cpp' -o -name '*.h' \) 2>/dev/null)
 
-.PHONY: help demo judge-types test test-all test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
+.PHONY: help demo judge-types judge-torch-tests test test-all test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -61,6 +61,10 @@ judge-interrupts: $(VENV)/.package  ## interrupts training loops at every place 
 
 judge-numpy-only: $(VENV)/.package $(VENV)/.test-tools  ## operators, modules, optimizers and gradients by NumPy alone
 	TRITORCH_NUMPY_ONLY=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/ops tests/nn tests/optim tests/autograd
+
+judge-torch-tests: $(VENV)/.package  ## PyTorch's own tests; TORCH=a Python with torch TESTS=trees REPORTS=folder
+	$(TORCH) tools/judge_torch_tests.py --site $(wildcard $(VENV)/lib/python*/site-packages) \
+	  --reports $(REPORTS) --tests $(TESTS)
 
 judge-types: $(VENV)/.dev-tools  ## mypy, pyright and jedi on the examples and on planted mistakes
 	$(PIP) install pyright jedi

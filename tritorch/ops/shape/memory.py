@@ -37,6 +37,9 @@ def _as_strided_grad(g: Tensor, x_spec: Spec, size: Any, stride: Any, offset: in
     indices = _offsets(tuple(size), tuple(stride), offset, g.device)
     flat = g.new_zeros((length,)).index_add(0, indices, g.reshape(-1))
     back = _offsets(shape, tuple(strides), 0, g.device)
+    if any(n > 1 and s == 0 for n, s in zip(shape, strides)):  # elements share a gradient
+        times = g.new_zeros((length,)).index_add(0, back, g.new_ones(back.shape))
+        flat = flat / times.clamp(min=1)
     return flat.index_select(0, back).reshape(shape)
 
 
@@ -291,11 +294,8 @@ _view_dtype = view_operator(
 
 
 def view_dtype(self: Tensor, kind: dtype) -> Tensor:
-    """The same memory as another dtype."""
+    """The same memory as another dtype, without history: PyTorch has no derivative of it."""
     old = self.dtype
     if kind.itemsize != old.itemsize and type(self._array) in (ndarray, _C.Array):
         _check_view_dtype(self, kind, old)
-    out = _view_dtype.call((self,), (kind,))
-    if out._raw_node is not None and not (kind.is_floating_point or kind.is_complex):
-        out._raw_node = None
-    return out
+    return _view_dtype.call((self.detach() if self.requires_grad else self,), (kind,))
