@@ -192,6 +192,7 @@ PyMemberDef node_members[] = {
     {"_node_numbers", T_UINT, offsetof(Node, numbers), READONLY, nullptr},
     {"_node_absent", T_UINT, offsetof(Node, absent), READONLY, nullptr},
     {"_node_n_outputs", T_INT, offsetof(Node, n_outputs), 0, nullptr},
+    {"_node_flows", T_ULONG, offsetof(Node, flows), READONLY, nullptr},
     {"_node_freed", T_BOOL, offsetof(Node, freed), 0, nullptr},
     {"_node_packed", T_BOOL, offsetof(Node, packed), 0, nullptr},
     {"_node_divided", T_BOOL, offsetof(Node, divided), 0, nullptr},

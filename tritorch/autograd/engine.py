@@ -499,6 +499,12 @@ def _put(node: Any, g: Tensor, pending: dict[Any, Any], owned: set[Any]) -> bool
     return True
 
 
+def _with_history(node: Any) -> list[int]:
+    """The numbers of the outputs that gradients flow through: PyTorch's nodes have no others."""
+    flows = node._node_flows  # 0: of a node that no record made
+    return [i for i in range(node._node_n_outputs or 1) if not flows or flows >> min(i, 63) & 1]
+
+
 def _before_node(node: Any, hooks: Any, g: Any) -> Any:
     """Tensor hooks, retained gradients, then node prehooks."""
     slots = list(g) if node._node_n_outputs else [g]
@@ -511,10 +517,14 @@ def _before_node(node: Any, hooks: Any, g: Any) -> Any:
         if tensor is not None and slots[nr] is not None:
             have, new = tensor._grad, slots[nr]
             tensor._grad = new.clone() if have is None else sum_of(have, new)
-    for hook in list(hooks.pre.values()):
-        replaced = hook(tuple(slots))
-        if replaced is not None:
-            slots = list(replaced) if isinstance(replaced, tuple) else [replaced]
+    if hooks.pre:
+        seen = _with_history(node)
+        for hook in list(hooks.pre.values()):
+            replaced = hook(tuple(slots[i] for i in seen))
+            if replaced is not None:
+                replaced = replaced if isinstance(replaced, tuple) else (replaced,)
+                for i, grad in zip(seen, replaced):
+                    slots[i] = grad
     current.node = before
     return slots if node._node_n_outputs else slots[0]
 
@@ -541,7 +551,7 @@ def _run_carefully(node: Any, g: Any) -> Any:
         before, current.node = current.node, node
         order = getattr(node._node_op, "order", None)
         results = tuple(results) if order is None else order.shown(node, results)
-        seen = tuple(g) if node._node_n_outputs else (g,)
+        seen = tuple(g[i] for i in _with_history(node)) if node._node_n_outputs else (g,)
         for hook in list(hooks.post.values()):
             replaced = hook(results, seen)
             if replaced is not None:

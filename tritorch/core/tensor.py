@@ -484,7 +484,7 @@ class Tensor(_C.TensorBase):
         return int(self.item())
 
     def _warn_of_history(self) -> None:
-        if self.requires_grad:
+        if self.requires_grad and _C.is_grad_enabled():
             defaults.warn_once(
                 "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
                 "behavior.\nConsider using tensor.detach() first.",

@@ -42,6 +42,9 @@ FAMILIES["writes_of_another_dtype"] = [
     x.index_put_((b,), torch.tensor([5, 6]))
     i[[0, 1]] = torch.tensor(2.5); i
     i[torch.tensor([True, False, True])] = torch.tensor(2.5); i
+    i[:] = i[1]; i
+    i[1:] = i[:2]
+    v.copy_(v[0])
     x[x > 0] = np.array([7.0, 8.0, 9.0]); x
 """)
 
@@ -121,6 +124,45 @@ FAMILIES["numbers_with_history"] = lines("""
     g.sum().item()
     float(v.sum())
 """)
+
+FAMILIES["storages_of_another_dtype"] = lines("""
+    v.new(size=(3, 4)).shape
+    v.new(i)
+    v.new(i.storage())
+    torch.tensor(i.storage(), dtype=torch.float32)
+    torch.tensor(i.storage())
+    torch.tensor([]).set_(i.storage())
+    torch.tensor([]).set_(v.storage())
+    torch.tensor([]).set_(i.storage(), 0, (2,), (1,))
+    torch.tensor(torch.UntypedStorage(10)).shape
+    torch.tensor(v.untyped_storage()[:5], dtype=torch.float32)
+    v.set_(v.untyped_storage(), 65, v.size())
+    v.set_(v.untyped_storage(), 1, (2,))
+    v.set_(v.untyped_storage(), 4, torch.Size([2, 3])).storage_offset()
+    v.copy_(3.5), v.copy_(True), i.copy_(2.7)
+    v.copy_([1])
+""")
+
+_BAG = "w = torch.arange(12.0).view(4, 3); o = torch.tensor([0]); F.embedding_bag(@)"
+FAMILIES["embedding_bags"] = [
+    *each(_BAG, [
+        f"torch.tensor([0, {bad}]), w, o, mode='{mode}'{padding}"
+        for bad in (9, -1) for mode in ("sum", "mean", "max") for padding in ("", ", padding_idx=0")
+    ]),
+    *each(_BAG, [
+        "i[:2], w, o, per_sample_weights=torch.ones(2, dtype=torch.float64), mode='sum'",
+        "i[:2], w, o, per_sample_weights=v, mode='sum'",
+        "i[:2], w, o, per_sample_weights=v[:2], mode='mean'",
+        "i[None], w, o", "i, w", "i[None, None], w", "i, w, o[None]", "i, w, o + 1",
+        "i, w, torch.tensor([0, 4])", "i.int(), w, o", "v, w, o",
+        "i, w, torch.tensor([0, 1, 3]), include_last_offset=True", "i, w, o, padding_idx=9",
+    ]),
+    *lines("""
+        nn.EmbeddingBag(4, 3, padding_idx=4)
+        nn.Embedding(4, 3, padding_idx=-5)
+        e = nn.Embedding(0, 0, sparse=True); e(i[:0]).sum().backward(); e.weight.grad.shape
+    """),
+]  # fmt: skip
 
 _META = 's = torch.TypedStorage([1, 2, 3, 4], device="meta", dtype=torch.float32); '
 FAMILIES["meta_storages"] = [

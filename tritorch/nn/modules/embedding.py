@@ -18,6 +18,7 @@ class _Table(Module):
     """A table of vectors, one row of which may be padding."""
 
     weight: Parameter
+    _padding_name = "Padding_idx"  # in an error, as PyTorch spells it
 
     def _setup(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None,
@@ -26,7 +27,7 @@ class _Table(Module):
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("Padding_idx must be within num_embeddings")
+                raise AssertionError(f"{self._padding_name} must be within num_embeddings")
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
         if weight is None:
@@ -100,6 +101,8 @@ class Embedding(_Table):
 
 class EmbeddingBag(_Table):
     """Sums, means or maxima of bags of rows."""
+
+    _padding_name = "padding_idx"
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,

@@ -680,7 +680,8 @@ class Module(StateDict, _C.ModuleBase):
                 raise
         return self._call_with_hooks(args, kwargs)
 
-    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _before(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """What the hooks before `forward` make of its arguments."""
         for key, hook in [*_global.forward_pre.items(), *self._forward_pre_hooks.items()]:
             if key in self._forward_pre_hooks_with_kwargs:
                 replaced = hook(self, args, kwargs)
@@ -695,14 +696,18 @@ class Module(StateDict, _C.ModuleBase):
                 replaced = hook(self, args)
                 if replaced is not None:
                     args = replaced if isinstance(replaced, tuple) else (replaced,)
+        return args, kwargs
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         full, plain = self._backward_kinds()
         watch = None
-        if full or self._backward_pre_hooks or _global.backward_pre:
-            before = [*_global.backward_pre.values(), *self._backward_pre_hooks.values()]
-            watch = BackwardHook(self, full, before)
-            args = watch.setup_input_hook(args)
         called = set()
         try:
+            args, kwargs = self._before(args, kwargs)
+            if full or self._backward_pre_hooks or _global.backward_pre:
+                before = [*_global.backward_pre.values(), *self._backward_pre_hooks.values()]
+                watch = BackwardHook(self, full, before)
+                args = watch.setup_input_hook(args)
             result = self.forward(*args, **kwargs)
             for key, hook in [*_global.forward.items(), *self._forward_hooks.items()]:
                 called.add(key)

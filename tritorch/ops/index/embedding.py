@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from tritorch.arrays.meta import MetaArray
 from tritorch.autograd import no_grad
 from tritorch.core import defaults, published
@@ -63,7 +65,8 @@ def _rows_grad(
         raise RuntimeError(
             "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
         )
-    places, rows = reshape(indices, -1), reshape(g, (-1, weight_shape[1]))
+    places = reshape(indices, -1)
+    rows = reshape(g, (places.shape[0], weight_shape[1]))
     if padding >= 0:
         kept = reshape((places != padding).nonzero(), -1)
         places, rows = places.index_select(0, kept), rows.index_select(0, kept)
@@ -95,6 +98,37 @@ def _check_indices(indices: Tensor, rows: int) -> None:
 def _require_rows(indices: Any, rows: int) -> None:
     if backend("cpu", "indexing").outside(indices, rows) is not None:
         raise IndexError("index out of range in self")
+
+
+@checks.looks_at_values(cpu_only=True)
+def _require_rows_of_bags(indices: Any, rows: int, listed: bool) -> None:
+    bad = backend("cpu", "indexing").outside(indices, rows)
+    if bad is None:
+        return
+    if listed:  # PyTorch's fast path, which has no padding and no maxima
+        place = int(np.flatnonzero((indices < 0) | (indices >= rows))[0])
+        raise RuntimeError(
+            f"Index {place} of input takes value {bad} which is not in the valid range [0, {rows})"
+        )
+    raise RuntimeError(
+        f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {bad}"
+    )
+
+
+@checks.looks_at_values(cpu_only=True)
+def _require_bounds_of_bags(offsets: Any, length: int) -> None:
+    if not offsets.size:
+        return
+    if offsets[0]:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {offsets[0]}"
+        )
+    if offsets[-1] > length:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of "
+            f"{offsets[-1]}"
+        )
 
 
 def _integers(name: str, indices: Tensor) -> Tensor:
@@ -311,10 +345,16 @@ def embedding_bag(
         _renormalise(weight, _integers("embedding_bag", input), max_norm, norm_type)
     if sparse and mode == "max":
         raise RuntimeError("embedding_bag: max mode does not support sparse weights")
-    padding = None if padding_idx is None else _padding(padding_idx, weight)
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but "
+            f"got {padding_idx}"
+        )
+    padding = None if padding_idx is None else padding_idx % rows
     return _Bags(
         weight, input, offsets, scale_grad_by_freq, per_sample_weights, include_last_offset,
-        padding, sparse,
+        padding, sparse, mode == "max",
     ).pool(mode, ordered)  # fmt: skip
 
 
@@ -331,10 +371,19 @@ class _Bags:
         include_last_offset: bool,
         padding: int | None,
         sparse: bool = False,
+        maxima: bool = False,
     ) -> None:
         indices = _integers("embedding_bag", indices)
         starts = _integers("embedding_bag", offsets)
-        _check_indices(indices, weight.shape[0])
+        if weights is not None and weights.dtype is not weight.dtype:
+            raise RuntimeError(
+                "Expected tensor for argument #1 'weight' to have the same type as tensor for "
+                f"argument #1 'per_sample_weights'; but type {weight.type()} does not equal "
+                f"{weights.type()} (while checking arguments for embedding_bag)"
+            )
+        listed = padding is None and not maxima and not by_frequency
+        checks.values(_require_bounds_of_bags, (starts,), indices.shape[0])
+        checks.values(_require_rows_of_bags, (indices,), weight.shape[0], listed)
         self.count = starts.shape[0] - bool(include_last_offset)
         self.given = (weight, indices, starts, weights)
         self.options = (bool(include_last_offset), -1 if padding is None else padding)

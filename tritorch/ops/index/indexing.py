@@ -546,7 +546,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     while value.ndim > target.ndim and value.shape[0] == 1 and not advanced:
         value = value.squeeze(0)
     if not advanced:
-        if value.ndim and value._array.shape != target._array.shape:
+        if value._array.shape != target._array.shape:
             value = expand(value, target.shape)
         target.copy_(value)
         return

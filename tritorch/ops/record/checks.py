@@ -91,6 +91,7 @@ def warn_of_overload(name: str, former: str, better: str) -> None:
         f"Consider using one of the following signatures instead:\n"
         f"\t{name}({better}, Tensor out = None)",
         stacklevel=5,
+        of="a deprecated overload",
     )
 
 

@@ -19,6 +19,7 @@ from tritorch.core import defaults, dtype as dtypes, late_bound, layout as layou
 from tritorch.core.device import PretendedDevice, device as Device, resolved
 from tritorch.core.dispatching import asked, entered, noted, watching
 from tritorch.core.dtype import dtype, dtype as Dtype
+from tritorch.core.promotion import scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.interpret import vmap
@@ -34,7 +35,7 @@ from tritorch.ops.record.checks import (
 from tritorch.ops.record.elements import decide_put
 from tritorch.ops.record.ends import ends_as
 from tritorch.ops.record.operator import Operator, ndarray
-from tritorch.ops.record.outputs import require_separate
+from tritorch.ops.record.outputs import cpp_name, require_separate
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.writing import in_place
 from tritorch.ops.shape import factory
@@ -373,6 +374,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Writes another tensor's elements, broadcasting and converting."""
     if isinstance(src, Tensor) and put(self, src):
         return self
+    if isinstance(src, (bool, int, float, complex)):
+        return self.fill_(src)
     require_tensor(src, "copy_", "other", 1)
     if broadcast_shapes(self.shape, src.shape) != tuple(self.shape):
         raise RuntimeError(
@@ -595,12 +598,25 @@ def set_(
         view = source if size is None else source.as_strided(size, stride, storage_offset)
     else:
         storage = getattr(source, "_untyped_storage", source)
+        if storage is not source and source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Expected a Storage of type {cpp_name(self.dtype)} or an UntypedStorage, but "
+                f"got type {scalar_name(source.dtype)} for argument 1 'storage'"
+            )
         if size is None:
             size, stride = (storage.nbytes() // self.itemsize,), (1,)
+        given = list(stride or ())
         if stride is None:
             stride = layouts.contiguous_strides(size)
         if math.prod(size):  # as in PyTorch, a storage that is too short grows
             last = storage_offset + sum((n - 1) * s for n, s in zip(size, stride))
+            if (last + 1) * self.itemsize > storage.nbytes() and tuple(size) == tuple(self.shape):
+                raise RuntimeError(
+                    f"setStorage: sizes {list(size)}, strides {given}, storage offset "
+                    f"{storage_offset}, and itemsize {self.itemsize} requiring a storage size of "
+                    f"{(last + 1) * self.itemsize} are out of bounds for storage of size "
+                    f"{storage.nbytes()}"
+                )
             if (last + 1) * self.itemsize > storage.nbytes():
                 storage.resize_((last + 1) * self.itemsize)
         view = storage._view(self.dtype, tuple(size), tuple(stride), storage_offset)

@@ -436,8 +436,10 @@ def new_empty_strided(
     )  # fmt: skip
 
 
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *args: Any, device: Any = None, **named: Any) -> Tensor:
     """The legacy constructor, of this tensor's dtype and device."""
+    if named:  # the sizes by name
+        args = (Size(sizes(one_of("new", args, named, "size"))),)
     return legacy_new(
         Tensor, self.dtype, args, {"device": device or self.device}, True, self.device.type
     )
@@ -666,11 +668,24 @@ def _inferred(data: Any, array: np.ndarray[Any, Any]) -> dtype:
     return bool_ if array.dtype.kind == "b" else int64
 
 
-def _of_storage(storage: Any, kind: dtype) -> Tensor:
-    """A view of all elements; kind: of which dtype they are in an untyped storage."""
+def _on_storage(
+    kind: dtype | None, storage: Any, given: str = "type {} for argument 1 'storage'"
+) -> Tensor:
+    """A tensor on all of a storage, whose bytes are taken as elements of this type.
+
+    None: of the storage's own, and where it has none, of integers.  given: how an error says what
+    a typed storage has."""
+    kind = getattr(storage, "dtype", int64) if kind is None else kind
+    untyped = storage
     if isinstance(storage, TypedStorage):
-        storage, kind = storage.untyped(), storage.dtype
-    return storage._view(kind, (storage.nbytes() // kind.itemsize,), (1,), 0)
+        if storage.dtype is not kind:
+            raise RuntimeError(
+                f"Expected a Storage of type {scalar_name(kind)} or an UntypedStorage, but got "
+                + (given or "{}").format(scalar_name(storage.dtype))
+            )
+        untyped = storage._untyped_storage
+    count, rest = divmod(untyped.nbytes(), kind.itemsize)
+    return (untyped[:-rest] if rest else untyped)._view(kind, (count,), (1,), 0)
 
 
 @public(method=False)
@@ -694,8 +709,10 @@ def tensor(
         out = out.to(device=data.device if device is None else device, dtype=dtype or data.dtype)
     else:
         if isinstance(data, (UntypedStorage, TypedStorage)):
-            data = _of_storage(data, dtype or int64)
-            return data.to(device=device, dtype=dtype, copy=True).requires_grad_(requires_grad)
+            if dtype is None and isinstance(data, TypedStorage):
+                dtype = defaults.dtype()
+            data = _on_storage(dtype, data, "")
+            return data.to(device=device, copy=True).requires_grad_(requires_grad)
         array = data_to_array(data, dtype)
         where = place(device)
         if watching and entered.note is not None and _is_plain_data(data):
@@ -737,7 +754,7 @@ def asarray(
     elif hasattr(obj, "__dlpack__"):
         out = from_dlpack(obj)
     elif isinstance(obj, (UntypedStorage, TypedStorage)):
-        out = _of_storage(obj, dtype or int64)
+        out = _on_storage(dtype, obj)
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         out = frombuffer(obj, dtype=dtype or defaults.dtype())
     else:
@@ -1035,19 +1052,6 @@ def _expected_options(wanted: dtype, given: dtype) -> str:
         )
 
     return f"expected {options(wanted)} (got {options(given)})"
-
-
-def _on_storage(kind: dtype, storage: Any) -> Tensor:
-    """A tensor on all of a storage, whose bytes are taken as elements of this type."""
-    untyped = storage
-    if isinstance(storage, TypedStorage):
-        if storage.dtype is not kind:
-            raise RuntimeError(
-                f"Expected a Storage of type {scalar_name(kind)} or an UntypedStorage, but got "
-                f"type {scalar_name(storage.dtype)} for argument 1 'storage'"
-            )
-        untyped = storage._untyped_storage
-    return untyped._view(kind, (untyped.nbytes() // kind.itemsize,), (1,), 0)
 
 
 Tensor._construct = staticmethod(legacy_new)
