@@ -247,9 +247,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Whether gradients of this leaf are wanted."""
     if requires_grad:
         if not (self.is_floating_point() or self.is_complex()):
-            raise RuntimeError(
-                "only Tensors of floating point and complex dtype can require gradients"
-            )
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if self._inference and not _C.is_inference_mode():
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not "
@@ -370,6 +368,8 @@ def _get_requires_grad(self: Tensor) -> bool:
 
 
 def _set_requires_grad(self: Tensor, value: Any) -> None:
+    if value and not (self.is_floating_point() or self.is_complex()):
+        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     requires_grad_(self, bool(value))
 
 

@@ -164,6 +164,35 @@ FAMILIES["embedding_bags"] = [
     """),
 ]  # fmt: skip
 
+FAMILIES["outputs_of_factories"] = [
+    *each("o = torch.zeros(2, 3); torch.@(0, 3, 4, out=o.narrow(1, 1, 2)); o", "linspace logspace"),
+    *lines("""
+        o = torch.zeros(2, 3); torch.arange(0, 4, out=o.narrow(1, 1, 2)); o
+        torch.zeros(2, 3, out=torch.empty(2, 3), dtype=torch.float64)
+        torch.ones((2,), out=torch.empty(2, dtype=torch.float64), dtype=torch.float32)
+        torch.zeros(2, out=torch.empty(2), layout=torch.sparse_coo)
+        torch.randperm(300, out=torch.empty(300, dtype=torch.uint8))
+        torch.randperm(2**25, out=torch.empty(1, dtype=torch.float32))
+        torch.randperm(3000, out=torch.empty(1, dtype=torch.float16))
+        torch.block_diag()
+        torch.cat([torch.empty(0), torch.empty(0)], dim=1)
+        torch.repeat_interleave(v)
+        torch.repeat_interleave(b)
+        torch.as_tensor((lambda deep: (deep.append(deep), deep)[1])([]))
+        p = torch.utils.dlpack.to_dlpack(v); torch.asarray(p), torch.asarray(v, copy=True)
+    """),
+    *each("v.uniform_(@)", ["0, 1e40", "float('-inf'), 0", "float('nan'), 1", "3, 1",
+                            "-3e38, 3e38"]),
+    *each("torch.@(2, dtype=torch.int64, requires_grad=True)", "ones empty rand zeros"),
+    *each("torch.@(3, requires_grad=True)", "arange randperm"),
+    "torch.tensor([1], requires_grad=True)",
+    "v.new_ones(2, dtype=torch.int64, requires_grad=True)",
+    "i.requires_grad_()",
+    *each("torch.asarray(@, copy=False)", [
+        "1.0", "np.float32(1)", "v, dtype=torch.float64", "v, device='meta'", "[1, 2]", "v",
+    ]),
+]  # fmt: skip
+
 _META = 's = torch.TypedStorage([1, 2, 3, 4], device="meta", dtype=torch.float32); '
 FAMILIES["meta_storages"] = [
     *each(_META + "s.@()", "cpu tolist share_memory_ _share_fd_cpu_ _share_filename_cpu_ pin_memory"),

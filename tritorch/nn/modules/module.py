@@ -681,7 +681,7 @@ class Module(StateDict, _C.ModuleBase):
         return self._call_with_hooks(args, kwargs)
 
     def _before(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """What the hooks before `forward` make of its arguments."""
+        """The arguments of `forward`, as the hooks before it leave them."""
         for key, hook in [*_global.forward_pre.items(), *self._forward_pre_hooks.items()]:
             if key in self._forward_pre_hooks_with_kwargs:
                 replaced = hook(self, args, kwargs)

@@ -15,7 +15,8 @@ from tritorch.core.device import device as Device
 from tritorch.core.dispatching import asked, entered, watching
 from tritorch.core.dtype import bool_, dtype, float32, int64
 from tritorch.core.generator import Generator, default_for
-from tritorch.core.promotion import category, not_implemented
+from tritorch.core.info import finfo, iinfo
+from tritorch.core.promotion import category, not_implemented, scalar_name
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.interpret.vmap import active
@@ -38,11 +39,11 @@ from tritorch.ops.record.checks import (
 from tritorch.ops.record.ends import ends_as, ends_with
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.operator import Operator, laid_out
-from tritorch.ops.record.outputs import exact_out
+from tritorch.ops.record.outputs import cpp_name, exact_out
 from tritorch.ops.record.publishing import functional, public, write_out
 from tritorch.ops.record.writing import differentiated, in_place
 from tritorch.ops.shape.copying import write_array, written, zeros_of
-from tritorch.ops.shape.factory import _check_shape, place
+from tritorch.ops.shape.factory import _check_shape, as_leaf, place
 
 
 def source_for(generator: Generator | None, device: Any) -> Generator:
@@ -179,7 +180,7 @@ def _finish(tensor: Tensor, requires_grad: bool, out: Any, pin: bool = False) ->
         tensor = tensor.pin_memory()
     if out is not None:
         return write_out(tensor, out)
-    return tensor.requires_grad_(True) if requires_grad else tensor
+    return as_leaf(tensor) if requires_grad else tensor
 
 
 def _drawn_like(
@@ -337,8 +338,12 @@ def randperm(
         raise RuntimeError(f"n must be non-negative, got{n}")
     require_storage((n,))
     kind = out.dtype if out is not None else dtype
-    if (n > 2**24 and kind.name == "float32") or (n > 2**11 and kind.name == "float16"):
-        raise RuntimeError(f"n cannot be greater than what {kind} can hold exactly")
+    if category(kind) == 1 and n - 1 > iinfo(kind).max:
+        raise RuntimeError(f"value cannot be converted to type {kind.name}_t without overflow")
+    bits = {"float16": 11, "float32": 24, "float64": 53}.get(kind.name)
+    if bits is not None and n > 2**bits + 1:
+        most = 2**11 + 1 if bits == 11 else f"2^{bits}+1"
+        raise RuntimeError(f"n cannot be greater than {most} for {scalar_name(kind)} type.")
     where = place(out.device if out is not None and device is None else device)
     return _finish(_randperm(int(n), kind, where, generator), requires_grad, out)
 
@@ -471,6 +476,15 @@ def uniform_(self: Tensor, *args: Any, generator: Generator | None = None, **nam
     low = args[0] if args else named.get("from", 0.0)
     high = args[1] if len(args) > 1 else named.get("to", 1.0)
     _require_floats("check_uniform_bounds", self.dtype)
+    most = finfo(self.dtype).max
+    for name, bound in (("from", low), ("to", high)):
+        if not -most <= bound <= most:
+            raise RuntimeError(f"{name} is out of bounds for {cpp_name(self.dtype)}")
+    if high - low > most:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{scalar_name(self.dtype)}>::max(), "
+            f"but found to={high:g} and from={low:g} which result in to-from to exceed the limit"
+        )
     if low > high:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}"

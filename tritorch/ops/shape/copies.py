@@ -186,6 +186,8 @@ def broadcast_shapes(*shapes: Any) -> Any:
 @ends_with("block_diag")
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix of blocks on the diagonal."""
+    if not tensors:
+        return published.public.empty((1, 0))
     blocks = [published.public.atleast_2d(tensor) for tensor in tensors]
     for i, block in enumerate(blocks):
         if block.ndim > 2:

@@ -103,9 +103,30 @@ def _finish(
         tensor = tensor.pin_memory()
     if out is not None:
         return write_out(tensor.to(out.device), out)
-    if requires_grad:
-        tensor.requires_grad_(True)
-    return tensor
+    return as_leaf(tensor) if requires_grad else tensor
+
+
+def as_leaf(tensor: Tensor) -> Tensor:
+    """The new tensor, which wants gradients."""
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    return tensor.requires_grad_(True)
+
+
+def require_type_of_out(kind: dtype | None, layout: Any, out: Tensor | None) -> None:
+    """Refuses a dtype or a layout that the output of a factory does not have."""
+    if out is None:
+        return
+    if kind is not None and kind is not out.dtype:
+        raise RuntimeError(
+            f"dtype {scalar_name(kind)} does not match dtype of out parameter "
+            f"({scalar_name(out.dtype)})"
+        )
+    if layout is not None and layout is not out.layout:
+        given, has = (str(each).partition(".")[2].title() for each in (layout, out.layout))
+        raise RuntimeError(
+            f"layout {given.partition('_')[0]} does not match layout of out parameter ({has})"
+        )
 
 
 _empty = Maker("empty", "size kind device", arrays.empty,
@@ -145,6 +166,7 @@ def _make(
     format: Any = None,
 ) -> Tensor:
     shape = _check_shape(shape)
+    require_type_of_out(kind, layout, out)
     if layout not in (None, layouts.strided):
         return _make_sparse(shape, value, kind, device, requires_grad, layout)
     if kind is None:
@@ -577,6 +599,7 @@ def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
             "a tensor.",
             stacklevel=4,
         )
+    _require_depth(data)
     if _has_tensors(data):
         return _of_items(data, kind)
     before = seen_by_numpy[0]
@@ -617,6 +640,15 @@ def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
             array = array.astype(np.int64)
     _check_numbers(array, kind)
     return arrays.cast(array, kind)
+
+
+def _require_depth(data: Any) -> None:
+    """Raises an error for lists within lists without an end."""
+    depth = 0
+    while isinstance(data, (list, tuple)) and data:
+        data, depth = data[0], depth + 1
+        if depth > 128:
+            raise ValueError(f"too many dimensions '{type(data).__name__}'")
 
 
 def _flat(data: Any) -> list[Any]:
@@ -721,9 +753,7 @@ def tensor(
             out = _C.wrap(array if where.backend == "cpu" else arrays.move(array, where))
     if pin_memory:
         out = out.pin_memory()
-    if requires_grad:
-        out.requires_grad_(True)
-    return out
+    return as_leaf(out) if requires_grad else out
 
 
 @public(method=False)
@@ -748,10 +778,14 @@ def asarray(
     if isinstance(obj, Tensor):
         out = obj
     elif isinstance(obj, np.generic):
+        if copy is False:
+            raise RuntimeError(
+                "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. "
+            )
         out = tensor(obj)
     elif isinstance(obj, np.ndarray):
         out = from_numpy(obj)
-    elif hasattr(obj, "__dlpack__"):
+    elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         out = from_dlpack(obj)
     elif isinstance(obj, (UntypedStorage, TypedStorage)):
         out = _on_storage(dtype, obj)
@@ -759,11 +793,18 @@ def asarray(
         out = frombuffer(obj, dtype=dtype or defaults.dtype())
     else:
         if copy is False:
-            raise ValueError("can't alias an arbitrary sequence")
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
         return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
     changed = out.to(device=out.device if device is None else device, dtype=dtype or out.dtype)
     if copy is False and changed is not out:
-        raise ValueError("can't alias tensor with another dtype or device")
+        if changed.device != out.device:
+            raise ValueError(
+                f"can't alias tensor from device '{out.device}' to '{changed.device}'."
+            )
+        raise ValueError(
+            f"can't alias tensor with dtype '{scalar_name(out.dtype)}' into dtype "
+            f"'{scalar_name(changed.dtype)}'."
+        )
     if copy and changed._array is out._array:
         changed = changed.clone()
     if out._requires_grad and not requires_grad:

@@ -16,7 +16,7 @@ from tritorch.arrays.symbolic import SymInt, expect, known
 from tritorch.core import published
 from tritorch.core.dims import several, wrap_dim, wrap_dims
 from tritorch.core.layout import contiguous_format
-from tritorch.core.promotion import result_type
+from tritorch.core.promotion import category, not_implemented, result_type
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor, attach
 from tritorch.host.shape import shaping
@@ -231,6 +231,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     full = [item for item in items if not _is_nothing(item._array.shape)]
     kind = result_type(*items)
     first = (full or items)[0]
+    if not full:
+        dim = 0  # nothing is joined: PyTorch looks at no dim
     dim = wrap_dim(dim, first.ndim)
     shape = tuple(first.shape)
     kept = _with_empty(items, (*shape[:dim], 0, *shape[dim + 1 :])) if full else items
@@ -491,6 +493,8 @@ def repeat_interleave(
         counts = input
         if counts.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        if category(counts.dtype) != 1:
+            raise not_implemented("repeat_interleave_cpu", counts.dtype)
         return _repeated(counts, output_size)
     if dim is None:
         input, dim = reshape(input, -1), 0

@@ -93,6 +93,13 @@ _arange = Maker(
 )  # fmt: skip
 
 
+def _ranged(made: Tensor, requires_grad: bool, out: Tensor | None) -> Tensor:
+    """The numbers, in an output's own shape where it has room for just as many."""
+    if out is not None and out.numel() == made.numel():
+        made = made.reshape(out.shape)
+    return _finish(made, requires_grad, out)
+
+
 @public(method=False)
 def arange(
     *args: Any,
@@ -130,7 +137,7 @@ def arange(
     if SymInt in (type(start), type(end), type(step)):
         where = _place(device, out)
         where = where if where.backend == "meta" else META
-        return _finish(_arange(start, end, step, dtype or int64, where), requires_grad, out)
+        return _ranged(_arange(start, end, step, dtype or int64, where), requires_grad, out)
     kind = dtype if dtype is not None else out.dtype if out is not None else None
     if kind is not None and category(kind) in (0, 3):
         raise not_implemented("arange_cpu", kind)
@@ -158,7 +165,7 @@ def arange(
             whole = whole[0], whole[0] + count * whole[2], whole[2]
         start, end, step = whole
     _check_shape((_count(start, end, step, kind),))
-    return _finish(_arange(start, end, step, kind, _place(device, out)), requires_grad, out)
+    return _ranged(_arange(start, end, step, kind, _place(device, out)), requires_grad, out)
 
 
 def inclusive_range(
@@ -239,7 +246,7 @@ def linspace(
             f"cast to passed dtype {kind}"
         )
     made = _linspace(start, end, int(steps), kind, _place(device, out))
-    return _finish(made, requires_grad, out)
+    return _ranged(made, requires_grad, out)
 
 
 def _batched(ends: Sequence[Any]) -> bool:
@@ -308,7 +315,7 @@ def logspace(
     if kind.name == "bool":
         raise not_implemented("logspace_cpu", kind)
     made = _logspace(start, end, int(steps), float(base), kind, _place(device, out))
-    return _finish(made, requires_grad, out)
+    return _ranged(made, requires_grad, out)
 
 
 _eye = Maker(
