@@ -808,7 +808,7 @@ def nll_loss(
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
     classes = input.shape[0] if input.ndim == 1 else input.shape[1]
-    if weight is None and not differentiated(input) and not _C.watched_for_plan():
+    if weight is None and not differentiated(input):
         found = _picked(getattr(input, "_a", None), getattr(target, "_a", None), ignore_index)
         if found is not None:
             return reduce_loss(_C.wrap(found), mode)
