@@ -1,4 +1,4 @@
-// Windows of planes: the largest of each, and where.
+// Windows of planes: the largest of each, and where; the mean of each.
 #include <cstdint>
 #include <limits>
 
@@ -141,6 +141,28 @@ void largest(const Windows& all, const char* data, char* made, std::int64_t* whe
     find_largest(all, x, out, where);
 }
 
+// The sums of windows that lie inside, divided: column by column, as NumPy's code adds them.
+template <class T>
+void average(const Windows& all, const char* data, char* made, double scale) {
+  const T* x = reinterpret_cast<const T*>(data);
+  T* out = reinterpret_cast<T*>(made);
+  const T divisor = static_cast<T>(scale);
+  const Py_ssize_t width = all.size.columns, plane_size = all.size.rows * width;
+  in_parts(all.planes, all.cost(), [&](Py_ssize_t from, Py_ssize_t to) {
+    for_windows(all, from, to,
+                [&](Py_ssize_t plane, Py_ssize_t at, const Taps& rows, const Taps& columns) {
+                  const T* first = x + plane * plane_size + rows.first * width + columns.first;
+                  T total = 0;
+                  for (Py_ssize_t j = 0; j < columns.count; ++j) {
+                    T column = first[j];
+                    for (Py_ssize_t i = 1; i < rows.count; ++i) column += first[i * width + j];
+                    total = j ? total + column : column;
+                  }
+                  out[at] = total / divisor;
+                });
+  });
+}
+
 bool is_sound(const Windows& all) {
   const auto positive = [](const Pair& pair) { return pair.rows > 0 && pair.columns > 0; };
   return all.planes >= 0 && positive(all.size) && positive(all.kernel) && positive(all.stride) &&
@@ -180,9 +202,40 @@ PyObject* pool_largest(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"pool_largest", pool_largest, METH_VARARGS,
-                            "The largest of each window of planes, and where."},
-                           {nullptr, nullptr, 0, nullptr}};
+// pool_average(x, out, kind, scale, windows...): none of which has padding or dilation
+PyObject* pool_average(PyObject*, PyObject* args) {
+  PyObject *given, *made;
+  const char* kind;
+  double scale;
+  Windows all;
+  if (!PyArg_ParseTuple(args, "OOsd" TRITORCH_WINDOWS, &given, &made, &kind, &scale,
+                        TRITORCH_READ(all)))
+    return nullptr;
+  const auto inside = [](Py_ssize_t n, Py_ssize_t count, Py_ssize_t kernel, Py_ssize_t stride) {
+    return count <= 0 || (count - 1) * stride + kernel <= n;
+  };
+  if (!is_sound(all) || all.padding.rows || all.padding.columns || all.dilation.rows != 1 ||
+      all.dilation.columns != 1 ||
+      !inside(all.size.rows, all.count.rows, all.kernel.rows, all.stride.rows) ||
+      !inside(all.size.columns, all.count.columns, all.kernel.columns, all.stride.columns))
+    return PyErr_Format(PyExc_ValueError, "no windows inside of planes");
+  const NDArray* x = dense(given, all.elements(), "what is pooled");
+  const NDArray* out = x ? dense(made, all.results(), "the result") : nullptr;
+  if (!out) return nullptr;
+  if (*kind == 'f')
+    average<float>(all, x->data, out->data, scale);
+  else if (*kind == 'd')
+    average<double>(all, x->data, out->data, scale);
+  else
+    return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"pool_average", pool_average, METH_VARARGS, "The mean of each window of planes, all inside."},
+    {"pool_largest", pool_largest, METH_VARARGS,
+     "The largest of each window of planes, and where."},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 

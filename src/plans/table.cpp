@@ -28,6 +28,7 @@ constexpr int kMostTries = 3;                     // calls that are watched, of 
 // ...].
 PyObject* described(const Trace& trace, PyObject* result) {
   Ref list(PyList_New(0));
+  const Ref none(PyTuple_New(0));  // a record without params is called with () or with nothing
   for (const std::size_t i : trace.needed(result)) {
     const Made& made = trace.made[i];
     const Ref plain(PyList_New(0));
@@ -35,7 +36,7 @@ PyObject* described(const Trace& trace, PyObject* result) {
       if (!plain || (!as_tensor(input.get()) && PyList_Append(plain.get(), input.get()) < 0))
         return nullptr;
     const Ref each(PyTuple_Pack(3, made.op ? made.op.get() : Py_None,
-                                made.params ? made.params.get() : Py_None, plain.get()));
+                                made.params ? made.params.get() : none.get(), plain.get()));
     if (!list || !each || PyList_Append(list.get(), each.get()) < 0) return nullptr;
   }
   return list.release();
@@ -174,6 +175,7 @@ PyObject* Table::watch(const Key& key, const std::shared_ptr<Entry>& entry, PyOb
       bind(device);
     }
     Trace watched(key, device, on_host ? nullptr : current_stream(device));
+    watched.whole = entry->whole;
     Ref result(PyObject_Vectorcall(function, args, flagged, names));
     if (result) learn(*entry, key, watched, again, result.get());
     return PyErr_Occurred() ? nullptr : result.release();  // a Ctrl-C
@@ -184,6 +186,15 @@ PyObject* Table::watch(const Key& key, const std::shared_ptr<Entry>& entry, PyOb
 
 void Table::learn(Entry& entry, const Key& key, Trace& watched, const Again& again,
                   PyObject* result) {
+  learn_as_it_is(entry, key, watched, again, result);
+  if (!entry.never || !watched.has_parts || entry.whole) return;
+  entry.whole = true;  // where its parts are no plan, it is one function
+  entry.never = false;
+  entry.tries = 0;
+}
+
+void Table::learn_as_it_is(Entry& entry, const Key& key, Trace& watched, const Again& again,
+                           PyObject* result) {
   std::unique_ptr<Plan> plan = Plan::of(key, watched, result, entry.why);
   if (plan && entry.taken && plan->agrees(*entry.taken, entry.why)) {
     bool good = true;
@@ -351,7 +362,13 @@ PyObject* records_of(PyObject*, PyObject* arguments) {
   return result ? described(watched, result.get()) : nullptr;
 }
 
+// watched_for_plan() -> whether this thread's call is watched: quick ways that values choose are
+// not taken then
+PyObject* watched_for_plan(PyObject*, PyObject*) { return PyBool_FromLong(trace != nullptr); }
+
 PyMethodDef functions[] = {
+    {"watched_for_plan", watched_for_plan, METH_NOARGS,
+     "(): whether a call plan is being made, whose calls no values may choose."},
     {"records_of", records_of, METH_VARARGS,
      "(function, args, kwargs): the records, with params, that the result of a call leads to."},
     {"withhold_plans", withhold_plans, METH_O,

@@ -32,6 +32,7 @@ class Table {
     std::unique_ptr<Plan> taken, ready;
     int seen = 0, tries = 0;
     bool never = false, busy = false;
+    bool whole = false;  // functions of smaller operators are one call of its plan
     std::string why;
   };
   PyObject* watch(const Key& key, const std::shared_ptr<Entry>& entry, PyObject* function,
@@ -39,6 +40,9 @@ class Table {
   void make_room();
   static void learn(Entry& entry, const Key& key, Trace& trace, const Again& again,
                     PyObject* result);
+
+  static void learn_as_it_is(Entry& entry, const Key& key, Trace& trace, const Again& again,
+                             PyObject* result);
 
   std::unordered_multimap<std::uint64_t, std::shared_ptr<Entry>> entries_;
   long long runs_ = 0;

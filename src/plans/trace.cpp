@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tensor/quiet.h"
+
 namespace tritorch::plans {
 namespace {
 
@@ -165,7 +167,8 @@ void told_alias(PyObject* input, PyObject* array, PyObject* tensor) {
 
 PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t flagged,
                        PyObject* names, bool unwritten) {
-  if (!trace->on_host) return PyObject_Vectorcall(function, args, flagged, names);
+  if (!trace->on_host || is_taken_apart(function))
+    return PyObject_Vectorcall(function, args, flagged, names);
   ++trace->within;
   PyObject* result = PyObject_Vectorcall(function, args, flagged, names);
   --trace->within;
@@ -175,6 +178,12 @@ PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t fl
                             refs(args, n + (names ? PyTuple_GET_SIZE(names) : 0)), Ref::to(names),
                             Ref::to(result), unwritten});
   return result;
+}
+
+bool is_taken_apart(PyObject* function) {
+  if (trace->within || !is_parts(function)) return false;
+  trace->has_parts = true;
+  return !trace->whole;
 }
 
 void told_written(PyObject* tensor) {

@@ -48,6 +48,8 @@ class Trace {
   const bool on_host;
   std::vector<SeenCall> calls;  // of functions of ndarrays
   int within = 0;               // such functions that run
+  bool whole = false;           // functions of smaller operators count as one call
+  bool has_parts = false;       // such functions were called
 
   // What of all that was made the result leads to: by its numbers, in order.
   std::vector<std::size_t> needed(PyObject* result) const;
@@ -84,6 +86,9 @@ void told_alias(PyObject* input, PyObject* array, PyObject* tensor);
 // unwritten: what it gives has no contents yet.
 PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t flagged,
                        PyObject* names, bool unwritten = false);
+// Whether a function, called while a call is watched, is made of others that are watched
+// themselves.
+bool is_taken_apart(PyObject* function);
 void told_written(PyObject* tensor);
 void told_named(Node* node, PyObject* type, PyObject* call);
 void told_unfit(const char* why);

@@ -75,6 +75,22 @@ PyObject* seen_call(PyObject* self, PyObject* const* args, size_t n, PyObject* n
   return PyObject_Vectorcall(seen->function, args, n, names);
 }
 
+PyObject* parts_call(PyObject* self, PyObject* const* args, size_t n, PyObject* names) {
+  return PyObject_Vectorcall(reinterpret_cast<Quiet*>(self)->function, args, n, names);
+}
+
+PyTypeObject* parts_type = nullptr;
+
+PyObject* parts_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* function;
+  if (!PyArg_ParseTuple(args, "O", &function)) return nullptr;
+  auto* self = reinterpret_cast<Quiet*>(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  self->call = parts_call;
+  self->function = Py_NewRef(function);
+  return reinterpret_cast<PyObject*>(self);
+}
+
 PyObject* quiet_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* function;
   if (!PyArg_ParseTuple(args, "O", &function)) return nullptr;
@@ -144,6 +160,17 @@ PyType_Slot seen_slots[] = {{Py_tp_new, reinterpret_cast<void*>(seen_new)},
                             {Py_tp_getattro, reinterpret_cast<void*>(quiet_getattr)},
                             {Py_tp_members, quiet_members},
                             {0, nullptr}};
+PyType_Slot parts_slots[] = {{Py_tp_new, reinterpret_cast<void*>(parts_new)},
+                             {Py_tp_dealloc, reinterpret_cast<void*>(quiet_dealloc)},
+                             {Py_tp_traverse, reinterpret_cast<void*>(quiet_traverse)},
+                             {Py_tp_clear, reinterpret_cast<void*>(quiet_clear)},
+                             {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                             {Py_tp_getattro, reinterpret_cast<void*>(quiet_getattr)},
+                             {Py_tp_members, quiet_members},
+                             {0, nullptr}};
+PyType_Spec parts_spec = {"tritorch._C.Parts", sizeof(Quiet), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                          parts_slots};
 PyType_Spec seen_spec = {"tritorch._C.Seen", sizeof(Quiet), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
                          seen_slots};
@@ -166,11 +193,16 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+bool is_parts(PyObject* function) { return Py_TYPE(function) == parts_type; }
+
 bool add_quiet_type(PyObject* module) {
   const Ref type(PyType_FromSpec(&quiet_spec)), seen(PyType_FromSpec(&seen_spec));
-  return type && seen && PyModule_AddFunctions(module, functions) == 0 &&
+  Ref parts(PyType_FromSpec(&parts_spec));
+  parts_type = parts.as<PyTypeObject>();
+  return type && seen && parts_type && PyModule_AddFunctions(module, functions) == 0 &&
          PyModule_AddObjectRef(module, "Quiet", type.get()) == 0 &&
-         PyModule_AddObjectRef(module, "Seen", seen.get()) == 0;
+         PyModule_AddObjectRef(module, "Seen", seen.get()) == 0 &&
+         PyModule_AddObjectRef(module, "Parts", parts.release()) == 0;
 }
 
 }  // namespace tritorch

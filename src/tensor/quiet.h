@@ -28,6 +28,10 @@ class QuietScope {
 // function(*arguments), quietly.
 PyObject* call_quietly(PyObject* function, PyObject* const* args, size_t n, PyObject* names);
 
+// Whether a function is a `Parts`: it is put together from public operators, whose own functions of
+// arrays call plans see in its place.
+bool is_parts(PyObject* function);
+
 // Adds the type to the module.  False with a Python error set on failure.
 bool add_quiet_type(PyObject* module);
 

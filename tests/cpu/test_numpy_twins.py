@@ -187,6 +187,14 @@ def _pools(kind):
     return list(pooling.max_pool(x, *sides, (1, 1), True))
 
 
+def _averages(kind):
+    x = _numbers(kind, 2, 3, 9, 8)
+    return [
+        pooling.avg_pool(x, (3, 2), (2, 3), (0, 0), False, True, None),
+        pooling.avg_pool(x[:, :, 0], (3,), (2,), (0,), False, True, 7),
+    ]
+
+
 def _planes(kind):
     x = _numbers(kind, 2, 3, 5, 6)
     return [upsample.linear(x, (8, 7), (None, None), align) for align in (True, False)]
@@ -214,6 +222,9 @@ BESIDE = {
     ),
     ("pool_largest",): (
         _pools, lambda m: m.setattr(pooling, "_is_native", lambda *x: False),
+    ),
+    ("pool_average",): (
+        _averages, lambda m: m.setattr(pooling, "_is_averaged", lambda *x: False),
     ),
     ("interpolate_planes",): (
         _planes, lambda m: m.setattr(upsample, "_is_native", lambda *x: False),

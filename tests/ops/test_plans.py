@@ -248,3 +248,49 @@ def test_plans_are_bounded_and_outlive_calls_that_come_once():
     before = multiply.plans["runs"]
     multiply(x, 0.25)
     assert multiply.plans["runs"] == before + 1
+
+
+# Calls that had no plan: a value, a quick way that it chose, or parts of one function decided.
+PLANNED = {
+    "one_hot": (torch.nn.functional, "F.one_hot(target, 10)"),
+    "cross_entropy": (torch.nn.functional, "F.cross_entropy(logits, target)"),
+    "kl_div": (torch.nn.functional, "F.kl_div(logits, soft, reduction='batchmean')"),
+    "sum": (torch.Tensor, "a.sum()"),
+    "__matmul__": (torch.Tensor, "a @ b"),
+}
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_values_and_quick_ways_leave_a_plan(name):
+    owner, statement = PLANNED[name]
+    names = {"m": torch, "d": "cpu"}
+    exec(everyday.SETUP, names)
+    gate = getattr(owner, name)
+    before = gate.plans["runs"]
+    for _ in range(ROUNDS):
+        exec(statement, names)
+    assert gate.plans["runs"] > before
+
+
+def test_a_plan_checks_values():
+    one_hot, target = torch.nn.functional.one_hot, torch.arange(5)
+    for _ in range(ROUNDS):
+        one_hot(target, 5)
+    with pytest.raises(RuntimeError, match="smaller than num_classes"):
+        one_hot(target + 1, 5)
+    with pytest.raises(RuntimeError, match="non-negative"):
+        one_hot(target - 1, 5)
+
+
+def test_a_function_of_smaller_operators_is_replayed_in_parts():
+    a, b = torch.randn(7, 5), torch.randn(7, 5)
+    loss = torch.nn.functional.mse_loss
+    for _ in range(ROUNDS):
+        loss(a, b)
+    entered = []
+    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code.co_name))
+    try:
+        loss(a, b)
+    finally:
+        sys.setprofile(None)
+    assert "reduce_loss" not in entered

@@ -305,6 +305,17 @@ def _divisors(
     return total
 
 
+@loops.gate("pool_average")
+def _is_averaged(x: Array, out: Ints, sides: Ints | None, scale: Any) -> bool:
+    """Whether windows lie inside of few planes, or lines, and are averaged natively."""
+    if sides is not None or scale.ndim or x.size >= _FEW or not x.size:
+        return False
+    return len(out) < 3 and x.dtype in FLOATS and x.flags.c_contiguous
+
+
+_FEW = 1 << 10  # elements of planes, up to which NumPy's calls would take longer than their sums
+
+
 def avg_pool(
     x: Array,
     kernel: Ints,
@@ -319,6 +330,11 @@ def avg_pool(
     out, scale, sides, taps = _averaging(
         spatial, kernel, stride, padding, ceil_mode, count_include_pad, divisor, kind
     )
+    if _is_averaged(x, out, sides, scale):
+        made, ones = np.empty((*x.shape[:2], *out), x.dtype), (1,) * len(out)
+        windows = _flat(spatial, out, kernel, stride, padding, ones)
+        _C.pool_average(x, made, kind.char, scale.item(), x.shape[0] * x.shape[1], *windows)
+        return made
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
     result = np.empty((x.shape[0] * x.shape[1], *out), x.dtype)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.arrays.meta import MetaArray
 from tritorch.autograd import no_grad
 from tritorch.core import defaults, published
@@ -575,6 +576,23 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
 PUBLIC["embedding_renorm_"] = embedding_renorm_
 
 
+@checks.looks_at_values
+def _require_one_hot(array: Any, classes: int) -> None:
+    """Raises where an index is no class."""
+    if type(array) is ndarray:
+        if classes > 0 and backend("cpu", "indexing").outside(array, classes) is None:
+            return
+        least, largest = int(array.min()), int(array.max())
+    else:
+        indices = _C.wrap(array)
+        with checks.unnoted():
+            least, largest = int(indices.min()), int(indices.max())
+    if least < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if largest >= classes > 0:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+
+
 @functional
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """A 1 at each index, in a new last dim."""
@@ -584,18 +602,10 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return zeros((*input.shape, num_classes), dtype=int64, device=input.device)
-    array = getattr(input, "_a", None)
-    if type(array) is ndarray:
-        least, largest = int(array.min()), int(array.max())
-    else:
-        least, largest = int(input.min()), int(input.max())
-    if least < 0:
-        raise RuntimeError("Class values must be non-negative.")
+    checks.values(_require_one_hot, (input,), num_classes)
     if num_classes == -1:
-        num_classes = largest + 1
+        num_classes = int(input.max()) + 1
     elif num_classes < 1:
         raise RuntimeError("num_classes should be positive")
-    elif largest >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
     classes = arange(num_classes, device=input.device)
     return laid_out("row-major", (input.unsqueeze(-1) == classes).to(int64).contiguous())

@@ -160,7 +160,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     _check_sizes("gather", input, index, dim)
     x, i = _at_least_1d(input), _at_least_1d(index)
     op = _gather_sparse if sparse_grad and input.ndim else _gather
-    return reshape(op.call((x, i), (dim,)), index.shape)
+    out = op.call((x, i), (dim,))
+    return out if index.ndim else reshape(out, ())
 
 
 def _slice_to(src: Tensor, index: Tensor) -> Tensor:

@@ -912,7 +912,9 @@ def _row_gradients_in_parts(
 def _some_ignored(input: Tensor, target: Tensor, ignore_index: int) -> bool:
     """False for rows on the CPU of which each has a class; whoever notes calls is told of none that
     values decide."""
-    if watching and entered.note is not None:
+    if (watching and entered.note is not None) or _C.watched_for_plan():
+        return True
+    if differentiated(input):  # a graph looks the same by a plan, and without
         return True
     try:
         x, labels = input._a, target._a
@@ -973,11 +975,7 @@ def cross_entropy(
         return reshape(loss, target.shape)
     if mode == "sum":
         return loss.sum()
-    labels = flat._array
-    if weight is None and type(labels) is ndarray and not (watching and entered.note is not None):
-        count = int(np.count_nonzero(labels != ignore_index))
-        return loss.sum() / (count or math.nan)
-    if weight is None and type(labels) in (ndarray, MetaArray) and flat.device.type == "cpu":
+    if weight is None and type(flat._array) in (ndarray, MetaArray) and flat.device.type == "cpu":
         return loss.sum() / _kept_labels.call((flat,), (ignore_index,))
     kept = flat != ignore_index
     if weight is None:

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def composed_backend(definition: Callable[..., Any]) -> Callable[..., Any]:
         with scopes.unrecorded:
             return definition(*given)._array
 
-    return run
+    return cast(Callable[..., Any], _C.Parts(run))
 
 
 _ARRAYS = (np.ndarray, _C.Array, MetaArray)

@@ -149,7 +149,7 @@ def sum(
     if type(array) is ndarray and array.dtype in FLOATS and array.size < 4096:
         if dim is axis is dtype is out is None and not (keepdim or keepdims):
             if array.ndim:
-                params = (_ALL_DIMS[array.ndim], False, None)
+                params = (_ALL_DIMS[array.ndim], False, input.dtype)
                 return _finish_sum(_total(array), params, input)
     require_tensor(input, "sum", "input", 1)
     if out is not None:

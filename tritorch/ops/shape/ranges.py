@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -261,7 +262,22 @@ def _line_of_tensors(start: Any, end: Any, steps: int, kind: dtype) -> Tensor:
     return published.public.where(i < max(steps // 2, 1), low, high).to(kind)
 
 
+_KEPT = 256  # values up to which a line is kept for the next call
+
+
 def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]:
+    """Values from start to end at equal distances: a new array."""
+    if steps > _KEPT or not (_is_key(start) and _is_key(end)):
+        return _new_line(start, end, steps, kind)
+    return _kept_line(start, end, steps, kind).copy()
+
+
+def _is_key(number: Any) -> bool:
+    """Whether numbers that are equal to a number, and of its type, are it: 0.0 and -0.0 differ."""
+    return type(number) is int or (type(number) is float and number != 0)
+
+
+def _new_line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]:
     wide = np.complex128 if kind.is_complex else np.float64
     if steps == 1:
         return arrays.cast(np.array([start], wide), kind)
@@ -275,6 +291,9 @@ def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]
     low = start + np.arange(half) * step
     high = end - np.arange(steps - 1 - half, -1, -1) * step
     return arrays.cast(np.concatenate((low, high), dtype=wide, casting="unsafe"), kind)
+
+
+_kept_line = functools.lru_cache(64, typed=True)(_new_line)
 
 
 _linspace = Maker(
