@@ -170,7 +170,7 @@ class Operator(_C.OperatorBase):
         alone = self.constant or self.runs_composed or any(map(callable, self.gradients))
         self.fused = None if alone else composed  # what gradients go through
         functions = (joint, self.fused, *self.gradients)
-        differentiable = view or any(function is not None for function in functions)
+        differentiable = any(function is not None for function in functions)
         said = node if node and node[0].isupper() else ""
         stem = said.rstrip("0123456789")  # node="Sum1": SumBackward1
         number = said[len(stem) :] or "0"

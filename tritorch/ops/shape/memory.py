@@ -288,7 +288,7 @@ _view_dtype = view_operator(
     "view_dtype",
     "kind",
     _view_dtype_array,
-    lambda g, x_spec: view_dtype(g, x_spec.dtype),
+    None,
     schema="view.dtype(x, kind)",
 )
 
