@@ -123,6 +123,8 @@ def load(file: Any, unpickle: Callable[..., Any], restore: Any) -> Any:
     storages = _LegacyStorages(restore, bounded.left)
     result = unpickle(bounded, storages.persistent_load, size)
     keys = unpickle(bounded, None, size)
+    if type(keys) is list:  # of Python 2, under encoding="bytes"
+        keys = [key.decode("ascii", "replace") if type(key) is bytes else key for key in keys]
     if type(keys) is not list or not all(type(key) is str for key in keys):
         raise RuntimeError("the list of storages is damaged; corrupt file?")
     if set(keys) != storages.typed.keys() or len(set(keys)) != len(keys):
