@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "torch_tests.md"
 RECORDED = HERE.parent / "bench" / "results" / "torch_tests.json"
 # A copy that was made for another device says so in these words; CUDA's are put back.
 REWRITES = [
@@ -117,6 +118,20 @@ def judge(name: str, args: argparse.Namespace) -> dict[str, int] | None:
     return counts(text)
 
 
+def show(recorded: dict[str, dict[str, int]]) -> None:
+    """Writes the table of the page."""
+    rows = ["| file | pass | of | |", "|---|--:|--:|--:|"]
+    for name, each in sorted(recorded.items()):
+        share = each["passed"] / max(1, each["counted"])
+        rows.append(f"| {name} | {each['passed']} | {each['counted']} | {share:.1%} |")
+    passed, counted = (
+        sum(each[key] for each in recorded.values()) for key in ("passed", "counted")
+    )
+    rows.append(f"| all | {passed} | {counted} | {passed / max(1, counted):.1%} |")
+    head = PAGE.read_text().partition("| file |")[0]
+    PAGE.write_text(head + "\n".join(rows) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -154,6 +169,7 @@ def main() -> int:
     print(f"all: {passed} of {counted}, {passed / max(1, counted):.1%}")
     if args.record:
         RECORDED.write_text(json.dumps(dict(sorted(recorded.items())), indent=1) + "\n")
+        show(recorded)
     if worse:
         print(f"fewer than recorded: {', '.join(worse)}")
     return bool(worse)

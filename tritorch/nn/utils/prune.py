@@ -184,11 +184,8 @@ class _Amount(BasePruningMethod):
         self.amount = amount
 
     def _count(self, size: int) -> int:
-        count = self.amount if isinstance(self.amount, int) else round(self.amount * size)
-        if count > size:
-            raise ValueError(
-                f"amount={count} should be smaller than the number of parameters to prune={size}"
-            )
+        count = _compute_nparams_toprune(self.amount, size)
+        _validate_pruning_amount(count, size)
         return count
 
 
@@ -232,13 +229,8 @@ class _Channels(_Amount):
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        if t.ndim <= 1:
-            raise ValueError(
-                f"Structured pruning can only be applied to multidimensional tensors. Found tensor "
-                f"of shape {t.shape} with {t.ndim} dims"
-            )
-        if self.dim >= t.ndim:
-            raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
         size = t.shape[self.dim]
         count = self._count(size)
         if not count:
@@ -284,6 +276,32 @@ class CustomFromMask(BasePruningMethod):
                 f"{self.mask.shape}"
             )
         return default_mask * self.mask.to(default_mask.device, default_mask.dtype)
+
+
+def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
+    """The number of elements that an amount, a count or a share, means."""
+    return amount if isinstance(amount, int) else round(amount * tensor_size)
+
+
+def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
+    if isinstance(amount, int) and amount > tensor_size:
+        raise ValueError(
+            f"amount={amount} should be smaller than the number of parameters to "
+            f"prune={tensor_size}"
+        )
+
+
+def _validate_structured_pruning(t: Tensor) -> None:
+    if t.ndim <= 1:
+        raise ValueError(
+            f"Structured pruning can only be applied to multidimensional tensors. Found tensor "
+            f"of shape {t.shape} with {t.ndim} dims"
+        )
+
+
+def _validate_pruning_dim(t: Tensor, dim: int) -> None:
+    if dim >= t.ndim:
+        raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
 
 
 def _validate_pruning_amount_init(amount: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tritorch.core import published
-from tritorch.core.dtype import int64
+from tritorch.core.dtype import int8, int16, int32, int64, uint8
 from tritorch.core.tensor import Tensor
 from tritorch.ops.index.sorting import sort
 from tritorch.ops.shape.factory import as_tensor, tensor
@@ -69,6 +69,26 @@ class PackedSequence(PackedSequence_):
         """As float16."""
         return self.to(tensor(0.0).half().dtype)
 
+    def long(self) -> PackedSequence:
+        """As int64."""
+        return self.to(int64)
+
+    def int(self) -> PackedSequence:
+        """As int32."""
+        return self.to(int32)
+
+    def short(self) -> PackedSequence:
+        """As int16."""
+        return self.to(int16)
+
+    def char(self) -> PackedSequence:
+        """As int8."""
+        return self.to(int8)
+
+    def byte(self) -> PackedSequence:
+        """As uint8."""
+        return self.to(uint8)
+
     def pin_memory(self) -> PackedSequence:
         """In page-locked memory."""
         return type(self)(self.data.pin_memory(), *self[1:])
@@ -110,6 +130,8 @@ def pack_padded_sequence(
             f"Expected `len(lengths)` to be equal to batch_size, but got {len(steps)} "
             f"(batch_size={input.shape[1]})"
         )
+    if not steps:
+        raise RuntimeError("Cannot pack empty tensors.")
     if any(n <= 0 for n in steps):
         raise RuntimeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' "

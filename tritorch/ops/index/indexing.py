@@ -596,6 +596,8 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ..
 @exact_out("nonzero: Expected out tensor to have scalar type {Result} but got scalar type{Out}")
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     """The indices of elements that are not 0: a matrix, or a vector for each dim."""
+    if as_tuple and out is not None:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     if as_tuple:
         return _nonzero.call((input if input.ndim else input.reshape(1),), ()).unbind(1)
     if input.ndim == 0 and input.is_cuda:
