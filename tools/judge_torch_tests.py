@@ -118,6 +118,12 @@ def judge(name: str, args: argparse.Namespace) -> dict[str, int] | None:
     return counts(text)
 
 
+def totals(recorded: dict[str, dict[str, int]]) -> tuple[int, int]:
+    """The cases that pass, and those that count, of all files."""
+    passed = sum(each["passed"] for each in recorded.values())
+    return passed, sum(each["counted"] for each in recorded.values())
+
+
 def show(recorded: dict[str, dict[str, int]]) -> None:
     """Writes the table of the page."""
     rows = ["| file | pass | of | |", "|---|--:|--:|--:|"]
