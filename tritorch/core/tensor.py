@@ -403,7 +403,9 @@ class Tensor(_C.TensorBase):
             raise BufferError("Cannot pack tensors on meta")
         _C.expose_address(self._array)
         if type(self._array) is np.ndarray:
-            if stream is not None:
+            if stream is not None and type(stream) is not int:
+                raise TypeError("stream must be ``int`` or ``none``")
+            if stream not in (None, -1):
                 raise AssertionError("stream should be None on cpu.")
             return self._array.__dlpack__(**options)
         return self._array.__dlpack__(stream=stream, **options)
