@@ -44,6 +44,7 @@ from tritorch.autograd.gradcheck import (
     gradgradcheck as gradgradcheck,
 )
 from tritorch.core import late_bound
+from tritorch.core.dispatching import dispatches
 from tritorch.core.tensor import Tensor, flushing
 
 if TYPE_CHECKING:  # modules that come when they are asked for, or with others
@@ -105,7 +106,17 @@ def _initial_grads(
             continue
         if not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-        if isinstance(out, Tensor) and tuple(g.shape) != tuple(out.shape) and not is_batched:
+        if is_batched:
+            if isinstance(out, Tensor) and g.shape[1:] != out.shape:
+                raise RuntimeError(
+                    "If `is_grads_batched=True`, we interpret the first dimension of each "
+                    "grad_output as the batch dimension. The sizes of the remaining dimensions "
+                    "are expected to match the shape of corresponding output, but a mismatch was "
+                    f"detected: grad_output[{len(checked)}] has a shape of {g.shape} and "
+                    f"output[{len(checked)}] has a shape of {out.shape}. If you only want some "
+                    "tensors in `grad_output` to be considered batched, consider using vmap."
+                )
+        elif isinstance(out, Tensor) and tuple(g.shape) != tuple(out.shape):
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[{len(checked)}] has a shape of {g.shape} and "
                 f"output[{len(checked)}] has a shape of {out.shape}."
@@ -196,12 +207,14 @@ def grad(
         raise RuntimeError(f"got {len(outs)} tensors and {len(grads)} gradients")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
+        _initial_grads(outs, grads, True)
 
         def one(*gs: Any) -> Any:
             return grad(outs, ins, gs, True, create_graph, allow_unused=allow_unused,
                         materialize_grads=materialize_grads)  # fmt: skip
 
-        return late_bound.vmap(one)(*grads)
+        batchable = not any(dispatches(type(x)) for x in (*outs, *ins, *grads))
+        return tuple(late_bound.vmap_passing_none(one, batchable=batchable)(*grads))
     initial = _initial_grads(outs, grads, False)
     _check_roots(outs)
     for tensor in ins:

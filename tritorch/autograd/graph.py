@@ -31,6 +31,7 @@ from tritorch.autograd.saved import (
 )
 from tritorch.core import scopes
 from tritorch.core.dispatching import kept_copy
+from tritorch.core.dtype import all_dtypes
 from tritorch.core.tensor import Tensor
 
 __all__ = [
@@ -383,6 +384,8 @@ def _ends_here(view: Tensor) -> Any:
     return node
 
 
+_integral = [kind for kind in all_dtypes if not (kind.is_floating_point or kind.is_complex)]
+_C.register_part("integral", frozenset((*_integral, *(kind.numpy for kind in _integral))))
 _C.register_part("refresh_view", _refresh_view)
 _C.register_part("raise_modified", _raise_modified)
 _C.register_part("annotate_node", _annotate)
