@@ -34,6 +34,7 @@ struct Registered {
   PyObject* pack_saved;      // (node): applies the saved-tensor hooks
   PyObject* unpack_saved;    // (node) -> saved
   PyObject* annotate_node;   // (node): the stack of its call
+  PyObject* integral;        // the dtypes whose tensors have no history
   PyObject* no_grad_view;    // what a view made in no_grad mode notes of itself
   PyObject* inference_view;  // and one made in inference mode
   PyObject* describe;      // (tensor) -> a tuple: what a gradient may know of it without its values
@@ -248,6 +249,9 @@ bool find_wanted(const Operator* op, PyObject* const* inputs, Py_ssize_t n, Want
 // The node of a call: edges and saved inputs.  Not yet its outputs.
 Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* params,
                const Wanted& wanted);
+
+// Whether gradients flow to an array of this dtype: false for integers and bool; -1 on an error.
+int has_gradients(PyObject* array);
 
 // What only some nodes need, once the outputs are known.  Returns false on an error.
 bool complete_node(Node* node, PyObject* array);

@@ -328,6 +328,7 @@ PyObject* register_part(PyObject*, PyObject* args) {
                {"pack_saved", &registered.pack_saved},
                {"unpack_saved", &registered.unpack_saved},
                {"annotate_node", &registered.annotate_node},
+               {"integral", &registered.integral},
                {"no_grad_view", &registered.no_grad_view},
                {"inference_view", &registered.inference_view},
                {"describe", &registered.describe},

@@ -58,6 +58,8 @@ PyObject* make_one(Operator* op, PyObject* array, PyObject* const* inputs, Py_ss
   Tensor* out = new_tensor(array, is_view);
   Ref result(reinterpret_cast<PyObject*>(out));
   if (!out || !wanted.any) return result.release();
+  const int flows = has_gradients(array);
+  if (flows <= 0) return flows < 0 ? nullptr : result.release();
   Node* node = new_node(op, inputs, n, params, wanted);
   const Ref kept(reinterpret_cast<PyObject*>(node));
   const bool good = node && attach(out, node) && (!wanted.saves_out || save_output(out, node)) &&
@@ -127,7 +129,9 @@ PyObject* make_many(Operator* op, PyObject* arrays, unsigned long mask, PyObject
     if (shape) PyTuple_SET_ITEM(node->shape, i, shape);
     if (dtype) PyTuple_SET_ITEM(node->dtype, i, dtype);
     good = shape && dtype;
-    if (good && ((mask >> (i < 63 ? i : 63)) & 1)) {
+    const int flows = good && ((mask >> (i < 63 ? i : 63)) & 1) ? has_gradients(out->array) : 0;
+    good &= flows >= 0;
+    if (flows > 0) {
       out->node = Py_NewRef(reinterpret_cast<PyObject*>(node));
       out->output = static_cast<int>(i);
     }

@@ -139,6 +139,16 @@ Node* new_node(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObject* pa
   return node;
 }
 
+int has_gradients(PyObject* array) {
+  if (const NDArray* host = as_ndarray(array)) {
+    const char kind = host->kind();
+    return kind != 'i' && kind != 'u' && kind != 'b';
+  }
+  const Ref dtype(PyObject_GetAttr(array, names.dtype));
+  const int found = dtype ? PySet_Contains(registered.integral, dtype.get()) : -1;
+  return found < 0 ? found : !found;
+}
+
 bool complete_node(Node* node, PyObject* array) {
   auto* self = reinterpret_cast<PyObject*>(node);
   auto* op = reinterpret_cast<Operator*>(node->op);

@@ -32,6 +32,16 @@ WRONG = function(squared, lambda ctx, g: g * 3 * ctx.saved_tensors[0])
 WRONG_FORWARD = function(
     squared, lambda ctx, g: g * 2 * ctx.saved_tensors[0], jvp=lambda ctx, t: t * 3
 )
+def squared_for_both(ctx, x):
+    ctx.save_for_forward(x)
+    return squared(ctx, x)
+
+
+WRONG_BACKWARD = function(
+    squared_for_both,
+    lambda ctx, g: g * 3 * ctx.saved_tensors[0],
+    jvp=lambda ctx, t: t * 2 * ctx.saved_tensors[0],
+)
 CONSTANT = function(lambda ctx, x: x.sum() * 2, lambda ctx, g: torch.full((3,), 2.0).double())
 ONE_UNDEFINED = function(lambda ctx, x: silent(ctx, x * 2), lambda ctx, g: needs_all(g) * 2)
 LEAKING = function(
@@ -89,7 +99,9 @@ CASES = {
     "forward alone": (
         WRONG_FORWARD, {"check_forward_ad": True, "check_backward_ad": False}, FORWARD,
     ),
-    "backward is not asked": (WRONG, {"check_forward_ad": True, "check_backward_ad": False}, True),
+    "backward is not asked": (
+        WRONG_BACKWARD, {"check_forward_ad": True, "check_backward_ad": False}, True,
+    ),
     "fast forward, wrong": (
         WRONG_FORWARD, {"check_forward_ad": True, "fast_mode": True},
         FORWARD + r"erical:tensor\(\[0.5499, 3.5899, 2.0693\], [^@]*in slow mode:\n\nNumerical:\n ",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tritorch import _C
@@ -43,7 +44,9 @@ from tritorch.autograd.gradcheck import (
     gradcheck as gradcheck,
     gradgradcheck as gradgradcheck,
 )
+from tritorch.autograd.saved import SavedTensor as SavedTensor
 from tritorch.core import late_bound
+from tritorch.core.dispatching import dispatches
 from tritorch.core.tensor import Tensor, flushing
 
 if TYPE_CHECKING:  # modules that come when they are asked for, or with others
@@ -82,6 +85,10 @@ def graph_edge() -> Any:
     return GradientEdge
 
 
+def _edge_size(edge: GradientEdge) -> int:
+    return math.prod(edge.node._input_metadata[edge.output_nr].shape)
+
+
 def _initial_grads(
     outputs: Sequence[Any], grads: Sequence[Tensor | None], is_batched: bool
 ) -> list[Tensor | None]:
@@ -101,11 +108,23 @@ def _initial_grads(
                         f"grad can be implicitly created only for real scalar outputs but got "
                         f"{out.dtype}"
                     )
+            elif isinstance(out, GradientEdge) and _edge_size(out) != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
             checked.append(None)
             continue
         if not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-        if isinstance(out, Tensor) and tuple(g.shape) != tuple(out.shape) and not is_batched:
+        if is_batched:
+            if isinstance(out, Tensor) and g.shape[1:] != out.shape:
+                raise RuntimeError(
+                    "If `is_grads_batched=True`, we interpret the first dimension of each "
+                    "grad_output as the batch dimension. The sizes of the remaining dimensions "
+                    "are expected to match the shape of corresponding output, but a mismatch was "
+                    f"detected: grad_output[{len(checked)}] has a shape of {g.shape} and "
+                    f"output[{len(checked)}] has a shape of {out.shape}. If you only want some "
+                    "tensors in `grad_output` to be considered batched, consider using vmap."
+                )
+        elif isinstance(out, Tensor) and tuple(g.shape) != tuple(out.shape):
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[{len(checked)}] has a shape of {g.shape} and "
                 f"output[{len(checked)}] has a shape of {out.shape}."
@@ -160,7 +179,7 @@ def backward(
     _check_roots(outputs)
     retain = create_graph if retain_graph is None else retain_graph
     for tensor in wanted or ():
-        if not tensor._requires_grad:
+        if isinstance(tensor, Tensor) and not tensor._requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     engine.backward(outputs, initial, retain, create_graph, wanted, True)
 
@@ -192,16 +211,20 @@ def grad(
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     outs, ins = _as_tuple(outputs), _as_tuple(inputs)
     grads = _as_tuple(grad_outputs) or (None,) * len(outs)
+    if not ins:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if len(grads) != len(outs):
         raise RuntimeError(f"got {len(outs)} tensors and {len(grads)} gradients")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
+        _initial_grads(outs, grads, True)
 
         def one(*gs: Any) -> Any:
             return grad(outs, ins, gs, True, create_graph, allow_unused=allow_unused,
                         materialize_grads=materialize_grads)  # fmt: skip
 
-        return late_bound.vmap(one)(*grads)
+        batchable = not any(dispatches(type(x)) for x in (*outs, *ins, *grads))
+        return tuple(late_bound.vmap_passing_none(one, batchable=batchable)(*grads))
     initial = _initial_grads(outs, grads, False)
     _check_roots(outs)
     for tensor in ins:
@@ -215,8 +238,12 @@ def grad(
                 "allow_unused=True if this is the desired behavior."
             )
     if materialize_grads:
+        if any(r is None and not isinstance(x, Tensor) for r, x in zip(results, ins)):
+            raise RuntimeError(
+                "materialize_grads cannot be used when the given input is a GradientEdge"
+            )
         results = [
-            result if result is not None else tensor.new_zeros(tensor.shape)
+            tensor.new_zeros(tensor.shape).requires_grad_() if result is None else result
             for result, tensor in zip(results, ins)
         ]
     return tuple(results)
@@ -309,6 +336,8 @@ def _get_grad_fn(self: Tensor) -> nodes.Node | None:
 
 
 def _get_backward_hooks(self: Tensor) -> Any:
+    if not self._requires_grad:
+        return getattr(self, "_unused_hooks", None)
     if self._node is None:
         return (self._hooks.tensor or None) if self._hooks is not None else None
     hooks = self._raw_node._node_hooks
@@ -316,6 +345,9 @@ def _get_backward_hooks(self: Tensor) -> Any:
 
 
 def _set_backward_hooks(self: Tensor, hooks: Any) -> None:
+    if not self._requires_grad:
+        self._unused_hooks = hooks  # nothing calls them
+        return
     for hook in (hooks or {}).values():
         register_hook(self, hook)
 
@@ -381,16 +413,33 @@ def _does_retain_grad(self: Tensor) -> bool:
     return self._retains_grad
 
 
+def _no_deleting(message: str) -> Callable[[Tensor], None]:
+    """The deleter of an attribute that every tensor has."""
+
+    def delete(self: Tensor) -> None:
+        raise RuntimeError(message)
+
+    return delete
+
+
 def _attach() -> None:
     cls: Any = Tensor
     cls.backward = _backward
     cls.requires_grad_ = requires_grad_
-    cls.requires_grad = property(_get_requires_grad, _set_requires_grad)
+    cls.requires_grad = property(
+        _get_requires_grad, _set_requires_grad, _no_deleting("requires_grad must be a bool")
+    )
     cls.grad = property(_get_grad, _set_grad, lambda self: _set_grad(self, None))
     cls.grad_fn = property(_get_grad_fn)
-    cls._backward_hooks = property(_get_backward_hooks, _set_backward_hooks)
+    cls._backward_hooks = property(
+        _get_backward_hooks,
+        _set_backward_hooks,
+        _no_deleting("Deletion of _backwards_hooks not allowed!"),
+    )
     cls._post_accumulate_grad_hooks = property(_get_accumulated_hooks)
-    cls._grad_fn = property(_get_grad_fn)
+    cls._grad_fn = property(
+        _get_grad_fn, None, _no_deleting("Deletion of _grad_fn not allowed. Detach tensor instead!")
+    )
     cls.is_leaf = property(_is_leaf)
     cls.retain_grad = retain_grad
     cls.retains_grad = property(_does_retain_grad)

@@ -93,7 +93,7 @@ def run_tensor_hooks(hooks: Any, g: Tensor) -> Tensor:
         if replaced is not None:
             if not isinstance(replaced, Tensor):
                 raise TypeError(f"expected Variable, but hook returned '{type(replaced).__name__}'")
-            if replaced.shape != g.shape:
+            if g is not None and replaced.shape != g.shape:
                 raise RuntimeError(
                     f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value"
                 )
@@ -158,7 +158,7 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
     with accumulating:
         have = leaf._grad
         if create_graph:
-            leaf._grad = g if have is None else sum_of(have, g)
+            leaf._grad = _copied(g, leaf) if have is None else sum_of(have, g)
         elif have is None:
             leaf._grad = _own(g, leaf)
         elif have._raw_node is not None:  # from a pass that created a graph
@@ -173,6 +173,13 @@ def _accumulate(leaf: Tensor, g: Tensor, create_graph: bool) -> None:
                 leaf._grad = g + have
             else:
                 have.add_(g)
+
+
+def _copied(g: Tensor, leaf: Tensor) -> Tensor:
+    """A first gradient that is part of a graph: a copy of it, laid out like the leaf."""
+    if type(g._array) in (SparseArray, NestedArray) or type(leaf._array) is SparseArray:
+        return g.clone()
+    return g.new_empty_strided(leaf.shape, _wanted_strides(leaf._array)).copy_(g)
 
 
 def _own(g: Tensor, leaf: Tensor) -> Tensor:

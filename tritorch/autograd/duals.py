@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
 from tritorch.core.tensor import Tensor
+
+
+class _Levels(threading.local):
+    enabled = True  # whether tangents are carried
+    made: list[weakref.ref[Tensor]] | None = None  # dual tensors of the level that was entered
+
+
+levels = _Levels()
+
+
+def forget_tangents() -> None:
+    """The level has ended: its dual tensors are plain ones."""
+    made, levels.made = levels.made or (), None
+    for reference in made:
+        dual = reference()
+        if dual is not None and dual._tangent is not None:
+            dual._tangent = None
 
 
 def has_tangent(tensors: Sequence[Any]) -> bool:
@@ -32,4 +51,6 @@ def make_dual(primal: Tensor, tangent: Any) -> Tensor:
     out._shadow = out._a
     del out._a
     out._tangent = tangent
+    if levels.made is not None:
+        levels.made.append(weakref.ref(out))
     return out

@@ -69,7 +69,7 @@ def backward(
             )
     if not all(isinstance(tensor, Tensor) for tensor in tensors):
         tensors = [_root(tensor) for tensor in tensors]
-    captures = None if inputs is None else Captures(inputs)
+    captures = None if inputs is None else Captures(inputs, accumulate)
     if create_graph and accumulate:
         warn_once(
             "Using backward() with create_graph=True will create a reference cycle between the "
@@ -84,9 +84,10 @@ def backward(
     streams = node_streams.of_pass()
     leave = None if streams is None else streams.leave
     around = callbacks if outermost else current.callbacks
+    keep = retain_graph or create_graph
     try:
-        with within(tensors, captures, around, create_graph, leave):
-            _run(tensors, grads, retain_graph or create_graph, create_graph, captures, streams)
+        with within(tensors, captures, around, create_graph, leave, keep, accumulate):
+            _run(tensors, grads, keep, create_graph, captures, streams)
             if leave is not None:
                 leave()
             for callback in callbacks:
@@ -148,7 +149,8 @@ def _clear_frames(trace: Any) -> None:
 class Captures:
     """Which gradients are asked for, and which nodes lead to them."""
 
-    def __init__(self, inputs: Sequence[Any]) -> None:
+    def __init__(self, inputs: Sequence[Any], accumulates: bool = False) -> None:
+        self.accumulates = accumulates
         self.results: list[Tensor | None] = [None] * len(inputs)
         self.leaves: dict[int, list[int]] = {}
         self.outputs: dict[tuple[Any, int], list[int]] = {}
@@ -263,7 +265,8 @@ def _run(
     leaves = _Leaves(tensors if captures is None else (), create_graph, arrive)
     shared = leaves.left
     plain = captures is None and streams is None and not create_graph and not profiled
-    sums_parts = not create_graph and not profiled and not watching
+    careful = anomaly.is_anomaly_enabled()
+    sums_parts = not create_graph and not profiled and not watching and not careful
     for tensor, g in zip(tensors, grads):
         node = tensor._node
         if node is None:
@@ -299,10 +302,14 @@ def _run(
                 streams.enter(node, g)
             hooks = node._node_hooks
             if hooks is not None:
-                g = _before_node(node, hooks, g)
+                g = _run_tensor_hooks(node, hooks, g)
+            if captures is not None and node in captured:
+                _capture_outputs(captures, node, g)
+                if hooks is not None and (captures.accumulates or node in needed):
+                    g = _run_prehooks(node, hooks, g)
+            elif hooks is not None:
+                g = _run_prehooks(node, hooks, g)
             if captures is not None:
-                if node in captured:
-                    _capture_outputs(captures, node, g)
                 if node not in needed:
                     continue
                 if node._node_divided and not _keep_needed(node, g, needed):
@@ -319,7 +326,7 @@ def _run(
                     continue
             if profiled:
                 results = _run_profiled(node, g)
-            elif hooks is None:
+            elif hooks is None and not careful:
                 results = node._node_op.backward(node, g)
             else:
                 results = _run_carefully(node, g)
@@ -505,26 +512,34 @@ def _with_history(node: Any) -> list[int]:
     return [i for i in range(node._node_n_outputs or 1) if not flows or flows >> min(i, 63) & 1]
 
 
-def _before_node(node: Any, hooks: Any, g: Any) -> Any:
-    """Tensor hooks, retained gradients, then node prehooks."""
+def _run_tensor_hooks(node: Any, hooks: Any, g: Any) -> Any:
+    """Tensor hooks, then retained gradients; a hook of an output without a gradient gets None."""
+    if not (hooks.tensor or hooks.retained):
+        return g
     slots = list(g) if node._node_n_outputs else [g]
     before, current.node = current.node, node
     for nr, tensor_hooks in hooks.tensor.items():
-        if slots[nr] is not None:
-            slots[nr] = run_tensor_hooks(tensor_hooks, slots[nr])
+        slots[nr] = run_tensor_hooks(tensor_hooks, slots[nr])
     for nr, reference in hooks.retained.items():
         tensor = reference()
         if tensor is not None and slots[nr] is not None:
             have, new = tensor._grad, slots[nr]
             tensor._grad = new.clone() if have is None else sum_of(have, new)
-    if hooks.pre:
-        seen = _with_history(node)
-        for hook in list(hooks.pre.values()):
-            replaced = hook(tuple(slots[i] for i in seen))
-            if replaced is not None:
-                replaced = replaced if isinstance(replaced, tuple) else (replaced,)
-                for i, grad in zip(seen, replaced):
-                    slots[i] = grad
+    current.node = before
+    return slots if node._node_n_outputs else slots[0]
+
+
+def _run_prehooks(node: Any, hooks: Any, g: Any) -> Any:
+    if not hooks.pre:
+        return g
+    slots = list(g) if node._node_n_outputs else [g]
+    before, current.node = current.node, node
+    seen = _with_history(node)
+    for hook in list(hooks.pre.values()):
+        replaced = hook(tuple(slots[i] for i in seen))
+        if replaced is not None:
+            for i, grad in zip(seen, replaced if isinstance(replaced, tuple) else (replaced,)):
+                slots[i] = grad
     current.node = before
     return slots if node._node_n_outputs else slots[0]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tritorch.autograd import duals
-from tritorch.core.scopes import Scope
+from tritorch.core.scopes import Scope, ScopeWhenMade, set_back
 from tritorch.core.tensor import Tensor
 
 
@@ -28,7 +28,7 @@ def enter_dual_level() -> int:
     """Begins a level; there can be one."""
     if _levels.entered:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _levels.entered = [0]
+    _levels.entered, duals.levels.made = [0], []
     return 0
 
 
@@ -37,6 +37,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if not _levels.entered:
         raise RuntimeError("Trying to exit a forward AD level but none was entered")
     _levels.entered = ()
+    duals.forget_tangents()
 
 
 class dual_level(Scope):
@@ -45,11 +46,27 @@ class dual_level(Scope):
     def changes(self) -> Any:
         if _levels.entered:
             raise RuntimeError("Nested forward mode AD is not supported at the moment")
-        return ((_levels, "entered", [0]),)
+        fields = duals.levels.__dict__  # this thread's
+        fields.setdefault("made", None)
+        return (_levels, "entered", [0]), (fields, "made", []), set_back(duals.forget_tangents)
 
     def __enter__(self) -> int:
         super().__enter__()
         return 0
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether tangents are carried."""
+    return duals.levels.enabled
+
+
+class _set_fwd_grad_enabled(ScopeWhenMade):
+    """Whether tangents are carried, as a call or as a context."""
+
+    def changes(self, mode: bool) -> Any:
+        fields = duals.levels.__dict__  # this thread's
+        fields.setdefault("enabled", True)
+        return ((fields, "enabled", mode),)
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -59,9 +76,19 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
             "enter_dual_level() first."
         )
-    for x, what in ((tensor, "tensor"), (tangent, "tangent")):
+    for x, what in ((tensor, "primal"), (tangent, "tangent")):
         if not (x.is_floating_point() or x.is_complex()):
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {x.dtype}")
+    if tensor._tangent is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
+            "same level 0 is not supported."
+        )
+    if tangent._tangent is not None:
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level 0 is not "
+            "supported."
+        )
     if tensor.is_nested or tangent.is_nested:
         raise NotImplementedError("forward mode does not take nested tensors")
     if tensor.shape != tangent.shape:
@@ -75,4 +102,4 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of a tensor."""
-    return UnpackedDualTensor(duals.primal_of(tensor), tensor._tangent if _levels.entered else None)
+    return UnpackedDualTensor(duals.primal_of(tensor), tensor._tangent if _levels.entered and duals.levels.enabled else None)

@@ -13,7 +13,7 @@ from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
 from tritorch.autograd import passes, saved as saving, streams
 from tritorch.autograd.duals import make_dual, primal_of
-from tritorch.autograd.graph import check_inplace, forbid_writes, rewrite_history
+from tritorch.autograd.graph import CUSTOM, MULTIPLE, check_inplace, forbid_writes, rewrite_history
 from tritorch.autograd.nested import (
     _iter_filter as _iter_filter,
     _iter_None_tensors as _iter_None_tensors,
@@ -42,7 +42,7 @@ class FunctionCtx:
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Tensors that jvp needs."""
-        self._to_save = getattr(self, "_to_save", None) or tensors
+        self._to_save_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
         """Inputs that forward wrote."""
@@ -118,7 +118,10 @@ class BackwardCFunction(Node, _FunctionBase, FunctionCtx, _HookMixin):
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
         if self._node_freed:
             raise RuntimeError(FREED)
-        return tuple(saving.SavedTensor(self, i) for i in range(len(self._node_saved or ())))
+        return tuple(
+            saving.SavedTensor.of(self, None if saved is None else i)
+            for i, saved in enumerate(self._node_saved or ())
+        )
 
     def _get_user_fn(self) -> Any:
         return backward_of(self._forward_cls)
@@ -180,7 +183,11 @@ class _FunctionOperator:
     def backward(self, node: Any, g: Any) -> tuple[Any, ...]:
         grads = list(g) if node._node_n_outputs else [g]
         if node.__dict__.get("materialize_grads", True):
+            frozen = node.__dict__["_frozen"]
+            zeros_of_frozen = node.__dict__.get("_materialize_non_diff_grads", True)
             for i, each in enumerate(grads):
+                if i in frozen and not zeros_of_frozen:
+                    continue
                 if each is None and node.__dict__["_shapes"][i] is not None:
                     shape, kind, device = node.__dict__["_shapes"][i]
                     grads[i] = published.public.zeros(shape, dtype=kind, device=device)
@@ -323,7 +330,7 @@ def _apply(cls: Any, args: tuple[Any, ...], kwargs: Any = None) -> Any:
                 break
             return found
     if any(isinstance(arg, Tensor) and arg._tangent is not None for arg in args):
-        if _is_overridden(cls, "jvp"):
+        if _is_overridden(cls, "jvp") or not cls._of_package:
             return _apply_forward_mode(cls, args)
     return _run(cls, args, cls._backward_cls(), kwargs=kwargs)
 
@@ -336,16 +343,69 @@ def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
     tangents = []
     for arg, primal in zip(args, primals):
         tangent = arg._tangent if isinstance(arg, Tensor) else None
-        if tangent is None and isinstance(arg, Tensor) and ctx.__dict__.get("materialize_grads", 1):
+        if tangent is None and isinstance(arg, Tensor) and _can_flow(arg) and ctx.__dict__.get("materialize_grads", 1):
             tangent = primal.detach().new_zeros(primal.shape)
         tangents.append(tangent)
     moved = cls.jvp(ctx, *tangents)
     many = isinstance(result, tuple)
-    duals = tuple(
-        out if t is None else make_dual(out, t)
-        for out, t in zip(result if many else (result,), moved if many else (moved,))
-    )
-    return duals if many else duals[0]
+    outs, moved = result if many else (result,), moved if isinstance(moved, tuple) else (moved,)
+    if len(moved) != len(outs):
+        raise RuntimeError(
+            f"{cls.__name__}'s jvp returned an invalid number of forward gradients (expected "
+            f"{len(outs)} but got {len(moved)})"
+        )
+    fields = ctx.__dict__
+    duals = []
+    for nr, (out, t) in enumerate(zip(outs, moved)):
+        if not isinstance(out, Tensor) or nr in fields["_frozen"] or not _can_flow(out):
+            duals.append(out)
+            continue
+        _check_tangent(out, t, args, primals, nr in fields["_dirty_outputs"])
+        if nr in fields["_dirty_outputs"]:
+            duals.append(next(a for a, p in zip(args, primals) if p is out))
+        else:
+            duals.append(out if t is None else make_dual(out, t))
+    return tuple(duals) if many else duals[0]
+
+
+def _can_flow(tensor: Tensor) -> bool:
+    """Whether gradients of a tensor's dtype exist."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+_INPLACE_JVP = (
+    " If the forward is modifying an input inplace, then the jvp function must modify the "
+)
+
+
+def _check_tangent(out: Tensor, t: Any, args: Any, primals: Any, dirty: bool) -> None:
+    """A tangent has to be what its output is to the inputs: one of them written, or a view."""
+    if dirty:
+        mine = next((a._tangent for a, p in zip(args, primals) if p is out), None)
+        if mine is not None and t is not mine:
+            raise RuntimeError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace."
+                f"{_INPLACE_JVP}corresponding gradient inplace."
+            )
+        return
+    base = out if out._base is None else out._base
+    for arg, primal in zip(args, primals):
+        if not isinstance(primal, Tensor) or arg._tangent is None or t is None:
+            continue
+        if out is not primal and base is not (primal if primal._base is None else primal._base):
+            continue
+        if t._base is None and t is not arg._tangent:
+            raise RuntimeError(
+                "A custom Function's forward is returning a view (or an input as-is) but the jvp "
+                "is not returning a view."
+            )
+        mine = arg._tangent if arg._tangent._base is None else arg._tangent._base
+        if t is not arg._tangent and t._base is not mine:
+            raise RuntimeError(
+                "A custom Function is returning a view but the jvp is not returning a view of "
+                "the given grad input."
+            )
+        return
 
 
 def _run(cls: Any, args: tuple[Any, ...], ctx: Any, keep: bool = False, kwargs: Any = None) -> Any:
@@ -366,22 +426,32 @@ def _run(cls: Any, args: tuple[Any, ...], ctx: Any, keep: bool = False, kwargs: 
     single = not isinstance(result, tuple)
     outputs = [result] if single else list(result)
     recording = before and any(needs)
-    outputs = _finish(cls, ctx, args, positions, outputs, single, recording, keep)
+    outputs = _finish(cls, ctx, args, positions, outputs, single, recording, keep, before)
     return outputs[0] if single else tuple(outputs)
 
 
 def _finish(
     cls: Any, ctx: Any, args: tuple[Any, ...], positions: list[int], outputs: list[Any],
-    single: bool, recording: bool, keep: bool,
+    single: bool, recording: bool, keep: bool, before: bool,
 ) -> list[Any]:  # fmt: skip
     fields = ctx.__dict__
     dirty = fields.pop("_dirty", ())
     frozen = fields.pop("_non_differentiable", ())
     saved = fields.pop("_to_save", None)
+    if keep:  # what jvp gets; the gradient gets the rest once it has run
+        saved = fields.pop("_to_save_forward", None) or ()
     inputs = {id(args[i]) for i in positions}
+    fields["_frozen"] = {nr for nr, x in enumerate(outputs) if any(x is y for y in frozen)}
+    fields["_dirty_outputs"] = {nr for nr, x in enumerate(outputs) if any(x is y for y in dirty)}
     for tensor in dirty:
         if recording:
             check_inplace(tensor)
+        if id(tensor) not in inputs:
+            warnings.warn(
+                "Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an "
+                "input, there is no need to pass it to mark_dirty().",
+                stacklevel=5,
+            )
     if recording:
         ctx._node_op = cls._operator
         ctx._node_edges = tuple(
@@ -404,7 +474,7 @@ def _finish(
             and (out.is_floating_point() or out.is_complex())
         )
         if (id(out) in inputs and not is_dirty) or (out._raw_node is not None and not is_dirty):
-            out = _C.alias(out)
+            out = _C.alias(out) if type(out) is Tensor else out.view_as(out)
         if is_dirty:
             _C.bump_version(out)
         finished.append(out)
@@ -412,6 +482,11 @@ def _finish(
     if not recording:
         if keep:
             _save(ctx, saved, outputs, finished)
+        if before:
+            custom = [out for _, out, *_ in filter(None, history) if out._base is not None]
+            for out in custom:
+                out._created = None
+            forbid_writes(custom, f"{cls.__name__}Backward", custom=True)
         return finished
     fields["_shapes"] = [
         (tuple(out.shape), out.dtype, out.device) if isinstance(out, Tensor) else None
@@ -424,6 +499,7 @@ def _finish(
     ctx._node_shape = metas[0][0] if single else tuple(m[0] for m in metas)
     ctx._node_dtype = metas[0][1] if single else tuple(m[1] for m in metas)
     _save(ctx, saved, outputs, finished)
+    several = sum(item is not None and item[2] for item in history) > 1
     for item in history:
         if item is None:
             continue
@@ -437,8 +513,8 @@ def _finish(
         else:
             out._raw_node, out.output_nr, out._leaf = ctx, nr, False
             if out._base is not None or id(outputs[nr]) in inputs:
-                out._created = None
-                forbid_writes((out,), cls.__name__, custom=True)
+                out._created = (nr, f"{cls.__name__}Backward", MULTIPLE if several else CUSTOM)
+                out._epoch = out._shared.version
     return finished
 
 
@@ -481,7 +557,10 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         if not wanted:
             return results
         many = isinstance(results, tuple)
-        out = tuple(_forbid(r) for r in (results if many else (results,)))
+        out = refused_all(
+            results if many else (results,),
+            "trying to differentiate twice a function that was marked with @once_differentiable",
+        )
         return out if many else out[0]
 
     return wrapper
@@ -497,34 +576,53 @@ class _DelayedError:
         raise RuntimeError(node.message)
 
 
-class DelayedError(Node):
+class Error(Node):
     """The node of a gradient that must not be differentiated."""
 
     __slots__ = ("message",)
+    __module__ = "builtins"
+    _full_name = "torch::autograd::Error"
     message: str
 
 
 def refused(x: Tensor, message: str, inputs: Sequence[Tensor] = ()) -> Tensor:
     """A tensor with the same values that must not be differentiated; a pass that comes to it, on
     its way to any of the inputs, raises an error that says why."""
+    node = Error()
+    node.message, node._node_op = message, _DelayedError
+    node._node_edges = tuple(gradient_edge(each) for each in inputs) or (None,)
+    node._node_outputs = tuple(0 if each._leaf else each.output_nr for each in inputs) or None
     out = _C.alias(x)
-    node = DelayedError()
-    node.message = message
-    node._node_op, node._node_edges = _DelayedError, (None,)
-    if inputs:
-        node._node_edges = tuple(gradient_edge(each) for each in inputs)
-        node._node_outputs = tuple(0 if each._leaf else each.output_nr for each in inputs)
     node._node_shape, node._node_dtype = out._array.shape, out._array.dtype
     out._raw_node = node
     return out
 
 
-def _forbid(result: Any) -> Any:
-    if not isinstance(result, Tensor):
-        return result
-    return refused(
-        result, "trying to differentiate twice a function that was marked with @once_differentiable"
+def refused_all(
+    values: Sequence[Any], message: str, inputs: Sequence[Any] = ()
+) -> tuple[Any, ...]:
+    """Results of one call, with the same values, that must not be differentiated; a pass comes to
+    them on its way to the inputs, by default to leaves of their own."""
+    node = Error()
+    node.message, node._node_op = message, _DelayedError
+    outs = [_C.alias(x) if isinstance(x, Tensor) else x for x in values]
+    flows = [isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex()) for x in outs]
+    sources = inputs or tuple(
+        x.detach().requires_grad_() if flow else None for x, flow in zip(outs, flows)
     )
+    node._node_edges = tuple(
+        gradient_edge(x) if isinstance(x, Tensor) else None for x in sources
+    )
+    node._node_outputs = tuple(
+        0 if not isinstance(x, Tensor) or x._leaf else x.output_nr for x in sources
+    )
+    node._node_n_outputs = len(outs)
+    node._node_shape = tuple(x._array.shape if flow else None for x, flow in zip(outs, flows))
+    node._node_dtype = tuple(x._array.dtype if flow else None for x, flow in zip(outs, flows))
+    for nr, (out, flow) in enumerate(zip(outs, flows)):
+        if flow:
+            out._raw_node, out.output_nr = node, nr
+    return tuple(outs)
 
 
 class InplaceFunction(Function):

@@ -19,6 +19,7 @@ from tritorch.autograd.function import BackwardCFunction, Function
 from tritorch.autograd.grad_mode import enable_grad
 from tritorch.core import late_bound, layout, published
 from tritorch.core.generator import Generator
+from tritorch.core.dispatching import dispatches
 from tritorch.core.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -51,6 +52,9 @@ def _wanted(values: Any) -> list[Tensor]:
 
 
 def _flat(tensor: Tensor) -> Array:
+    if dispatches(type(tensor)):  # its class alone knows where the values are
+        values = [x.item() for x in tensor.detach().reshape(-1)]
+        return np.array(values, getattr(tensor.dtype, "numpy", None))
     return np.array(tensor.detach().cpu().contiguous()._array).reshape(-1)
 
 
@@ -481,7 +485,8 @@ def _batched_backward(output: Tensor, wanted: list[Tensor], index: int) -> None:
             published.public.zeros_like(x) if g is None else g for g, x in zip(found, wanted)
         )
 
-    _check_batch(gradients, late_bound.vmap(gradients), output, index, _BATCHED)
+    batched = late_bound.vmap_passing_none(gradients, batchable=not dispatches(type(output)))
+    _check_batch(gradients, batched, output, index, _BATCHED)
 
 
 def _batched_forward(func: Any, inputs: tuple[Any, ...]) -> None:

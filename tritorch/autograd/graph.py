@@ -18,7 +18,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays import arrays
-from tritorch.autograd import nodes
+from tritorch.autograd import grad_mode, nodes
 from tritorch.autograd.edges import GradientEdge, get_gradient_edge
 from tritorch.autograd.multi_hooks import register_multi_grad_hook
 from tritorch.autograd.mutation import allow_mutation_on_saved_tensors
@@ -31,6 +31,7 @@ from tritorch.autograd.saved import (
 )
 from tritorch.core import scopes
 from tritorch.core.dispatching import kept_copy
+from tritorch.core.dtype import all_dtypes
 from tritorch.core.tensor import Tensor
 
 __all__ = [
@@ -164,12 +165,12 @@ _INFERENCE_VIEW = (
     "A view was created in inference mode",
     f" in normal mode.{_AMBIGUOUS.format(mode='inference_mode')}",
 )
-_MULTIPLE = (
+MULTIPLE = (
     ". This view is the output of a function that returns multiple views. Such functions do not "
     "allow the output views to be modified inplace. You should replace the inplace operation by an "
     "out-of-place one."
 )
-_CUSTOM = (
+CUSTOM = (
     ". This view was created inside a custom Function (or because an input was returned as-is) and "
     "the autograd logic to handle view+inplace would override the custom backward associated with "
     "the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix "
@@ -193,7 +194,7 @@ SAVED_INFERENCE = (
 def forbid_writes(views: Any, maker: str, *, custom: bool = False) -> Any:
     """Notes that views are a function's several outputs, or a custom function's: writing them in
     grad mode is an error."""
-    why = _CUSTOM if custom else _MULTIPLE
+    why = CUSTOM if custom else MULTIPLE
     for i, view in enumerate(views):
         if view._created is None:
             view._created = (i, maker, why)
@@ -203,6 +204,10 @@ def forbid_writes(views: Any, maker: str, *, custom: bool = False) -> Any:
 def _refuse_view(view: Tensor, whose: str) -> None:
     *made, why = view._created
     what = made[0] if len(made) == 1 else f"Output {made[0]} of {made[1]} is a view"
+    if len(made) == 1 and view._raw_node is not None and whose == "is being":
+        maker = _short(nodes.shown(view._raw_node))
+        mode = made[0].removeprefix("A view was created in ")
+        what = f"Output {view.output_nr} of {maker} is a view of a view which was created in {mode}"
     raise RuntimeError(f"{what} and {whose} modified inplace{why}")
 
 
@@ -321,7 +326,9 @@ def _refresh_view(view: Tensor) -> None:
     with scopes.recorded:
         anew = _made_anew(view, base)
     node = anew._raw_node
-    if node is not None and node is not base._raw_node and not node._settled:
+    if node is None or node is base._raw_node or grad_mode.is_view_replay_enabled():
+        pass
+    elif not node._settled:
         node.__class__ = AsStridedBackward0  # as which PyTorch makes it anew
         if type(view._array) in (np.ndarray, _C.Array):
             offset = view.storage_offset()
@@ -383,6 +390,8 @@ def _ends_here(view: Tensor) -> Any:
     return node
 
 
+_integral = [kind for kind in all_dtypes if not (kind.is_floating_point or kind.is_complex)]
+_C.register_part("integral", frozenset((*_integral, *(kind.numpy for kind in _integral))))
 _C.register_part("refresh_view", _refresh_view)
 _C.register_part("raise_modified", _raise_modified)
 _C.register_part("annotate_node", _annotate)

@@ -290,7 +290,7 @@ class _GraphNodes(abc.ABCMeta):
         return isinstance(instance, (Node, AccumulateGrad))
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, (Node, AccumulateGrad))
+        return subclass is cls or issubclass(subclass, (Node, AccumulateGrad))
 
 
 class GraphNode(metaclass=_GraphNodes):

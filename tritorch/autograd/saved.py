@@ -113,10 +113,22 @@ class SavedTensor:
     """One tensor that a node keeps, `node._raw_saved_self`: hooks can be put on it alone."""
 
     __slots__ = ("_node", "_place")
+    _node: Any
+    _place: int | None
 
-    def __init__(self, node: Any, place: int | None) -> None:
+    def __new__(cls, *args: Any, **kwargs: Any) -> SavedTensor:
+        """Refused: nodes alone have such."""
+        raise RuntimeError(
+            "Trying to create a SavedTensor object from Python is forbidden. This type is meant to "
+            "be used through the `_raw_saved_*` attributes of nodes."
+        )
+
+    @classmethod
+    def of(cls, node: Any, place: int | None) -> SavedTensor:
         """place: the number of an input, or -1 - that of an output; None: none is kept."""
+        self = object.__new__(cls)
         self._node, self._place = node, place
+        return self
 
     def _packed(self) -> Any:
         node, place = self._node, self._place

@@ -80,6 +80,12 @@ def _vmap(*args: Any, **kwargs: Any) -> Any:
     return vmap(*args, **kwargs)
 
 
+def _vmap_passing_none(*args: Any, **kwargs: Any) -> Any:
+    from tritorch.func.vmap import vmap_passing_none
+
+    return vmap_passing_none(*args, **kwargs)
+
+
 def _device_interface() -> Any:
     from tritorch import cuda
 
@@ -140,7 +146,8 @@ ARRAY_METHODS = """
 """.split()  # noqa: SIM905
 for _name in ARRAY_METHODS:
     setattr(_C.Array, _name, _ArrayMethod(_name))
-late_bound.vmap, late_bound.device_interface = _vmap, _device_interface
+late_bound.vmap, late_bound.vmap_passing_none = _vmap, _vmap_passing_none
+late_bound.device_interface = _device_interface
 _C.set_garbage_collector(_collect_garbage)
 # Call plans: docs/plans.md.
 _C.set_plans((device, layout, memory_format, Spec), _settings, _without_values, _random_state)

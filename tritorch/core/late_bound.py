@@ -35,6 +35,7 @@ answered_number: Callable[[Tensor], Any]
 answered_question: Callable[[str, Tensor, Any], Any]
 # func/vmap.py: for gradients of batches
 vmap: Callable[..., Callable[..., Any]]
+vmap_passing_none: Callable[..., Callable[..., Any]]
 # trees/nodes.py: has the type of a named result taken apart; types wait until that is loaded
 waiting_result_types = list[type]()
 register_result_type: Callable[[type], None] = waiting_result_types.append

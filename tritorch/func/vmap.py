@@ -13,9 +13,14 @@ from tritorch.core.generator import Generator, cuda_generator, default_generator
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret import vmap as batches
-from tritorch.ops.shape.joining import cat
+from tritorch.ops.shape.joining import cat, stack
 from tritorch.trees.spec import TreeSpec
-from tritorch.trees.walk import _broadcast_to_and_flatten, tree_flatten, tree_map_
+from tritorch.trees.walk import (
+    _broadcast_to_and_flatten,
+    tree_flatten,
+    tree_map_,
+    tree_unflatten,
+)
 
 _levels = itertools.count(1)  # inner vmaps have greater levels
 
@@ -55,6 +60,45 @@ def vmap(
         if chunk_size is None or chunk_size >= size:
             return _run(func, leaves, dims, spec, kwargs, size, out_dims, randomness)
         return _in_chunks(func, leaves, dims, spec, kwargs, size, out_dims, randomness, chunk_size)
+
+    return wrapped
+
+
+def vmap_passing_none(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, *, batchable: bool = True
+) -> Callable[..., Any]:
+    """func, mapped over a dim of its inputs, where results that are None stay None.
+
+    batchable: false for tensors whose classes dispatch, which no batch of theirs would reach: func
+    then runs once for each example."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any) -> Any:
+        absent: list[bool] = []
+        single = False
+
+        def present(*args: Any) -> tuple[Any, ...]:
+            nonlocal single
+            outs = func(*args)
+            single = not isinstance(outs, tuple)
+            items = (outs,) if single else outs
+            absent[:] = [out is None for out in items]
+            return tuple(out for out in items if out is not None)
+
+        if batchable:
+            results = vmap(present, in_dims, out_dims)(*args)
+        else:
+            leaves, spec = tree_flatten(args)
+            dims = _in_dims(func, in_dims, args, leaves, spec)
+            examples = [
+                present(*tree_unflatten([x if d is None else x.select(d, i)
+                                         for x, d in zip(leaves, dims)], spec))
+                for i in range(_batch_size(leaves, dims))
+            ]  # fmt: skip
+            results = tuple(stack(parts, out_dims) for parts in zip(*examples))
+        rest = iter(results)
+        whole = tuple(None if none else next(rest) for none in absent)
+        return whole[0] if single else whole
 
     return wrapped
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 import importlib
+import weakref
 from typing import Any
 
 from tritorch import _C, cpu, cuda, overrides
-from tritorch.autograd import function, passes
+from tritorch.autograd import duals, function, passes
 from tritorch.backends import _libraries
 from tritorch.compat import settings
 from tritorch.core import (
@@ -242,6 +243,30 @@ class _InferenceMode(ScopeWhenMade):
 _current_graph_task_id = passes.current_task
 _current_autograd_node = passes.current_node
 _will_engine_execute_node = passes.will_execute
+_current_graph_task_execution_order = passes.execution_order
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether forward mode carries tangents."""
+    return duals.levels.enabled
+
+
+def _set_fwd_grad_enabled(mode: bool, /) -> None:
+    """Whether forward mode carries tangents from now on."""
+    duals.levels.enabled = mode
+
+
+class _WeakTensorRef:
+    """A weak reference to a tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        if not isinstance(tensor, Tensor):
+            raise TypeError("expected a tensor")
+        self._reference = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Whether the tensor is gone."""
+        return self._reference() is None
 
 
 def _log_api_usage_once(event: str, /) -> None:

@@ -191,6 +191,8 @@ def zero_where(x: Array, drop: Array) -> Array:
     """x, but 0 where `drop` is set: by bits, six times as fast as np.where."""
     bits = np.dtype(f"i{x.itemsize}")
     keep = np.subtract(drop.view(np.int8), 1, dtype=np.int8).astype(bits)  # all ones, or none
+    if x.shape != drop.shape:
+        return np.where(drop, x.dtype.type(0), x)
     keep &= np.ascontiguousarray(x).view(bits)
     return keep.view(x.dtype)
 

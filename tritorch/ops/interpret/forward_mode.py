@@ -9,7 +9,7 @@ from tritorch import _C
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.sparse import SparseArray
 from tritorch.autograd import grad
-from tritorch.autograd.duals import make_dual, primal_of
+from tritorch.autograd.duals import levels, make_dual, primal_of
 from tritorch.core import published, scopes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.interpret.vmap import batched_everywhere
@@ -38,6 +38,8 @@ def in_place(op: Any, inputs: Sequence[Any]) -> Tensor:
 def with_tangents(run: Run, tensors: Sequence[Any], op: Any) -> Any:
     """run(primals), and the tangents of its results."""
     primals = [primal_of(tensor) for tensor in tensors]
+    if not levels.enabled:
+        return run(*(primal_of(t) for t in tensors))
     tangents = [t._tangent if isinstance(t, Tensor) else None for t in tensors]
     result = run(*primals)
     if not op.differentiable:

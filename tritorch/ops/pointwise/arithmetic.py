@@ -358,7 +358,7 @@ def _pow_base_grad(g: Tensor, a: Any, b: Any) -> Tensor:
 def _pow_exponent_grad(g: Tensor, a: Any, b: Tensor, out: Tensor) -> Tensor:
     if not isinstance(a, Tensor):
         if a == 0:
-            return where(b != 0, 0, g * 0) if not b.is_complex() else g * 0
+            return where((b.real if b.is_complex() else b) >= 0, 0, g * conj(out * -math.inf))
         import cmath
 
         log = cmath.log(a) if isinstance(a, complex) else math.log(a) if a > 0 else math.nan

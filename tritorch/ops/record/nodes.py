@@ -174,13 +174,13 @@ def read(node: Any, name: str, raw: bool) -> Any:
     else:
         places = found.index if isinstance(found, _Input) and _is_kept(node, found.index) else None
     if raw:
-        made = [SavedTensor(node, each) for each in _listed(places)]
+        made = [SavedTensor.of(node, each) for each in _listed(places)]
         return tuple(made) if isinstance(places, list) else made[0]
     if isinstance(places, list):
         saved = node._node_unpack() if places else ()
         return tuple(saved[i] for i in places)
     if places is not None:
-        return SavedTensor(node, places).unpack()
+        return SavedTensor.of(node, places).unpack()
     if isinstance(found, (int, float, complex)):
         return published.public.tensor(found, dtype=None if isinstance(found, int) else float64)
     return found if isinstance(found, Tensor) else None
