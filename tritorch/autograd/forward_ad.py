@@ -35,7 +35,7 @@ def enter_dual_level() -> int:
 def exit_dual_level(*, level: int | None = None) -> None:
     """Ends the level."""
     if not _levels.entered:
-        raise RuntimeError("Trying to exit a forward AD level but none was entered")
+        raise RuntimeError("Dual level must be a positive number.")
     _levels.entered = ()
 
 

@@ -46,6 +46,9 @@ class FunctionCtx:
 
     def mark_dirty(self, *args: Any) -> None:
         """Inputs that forward wrote."""
+        _require_tensors(
+            "mark_dirty can only accept variables, but argument {} is of type {}", args
+        )
         self._dirty = args
 
     def mark_shared_storage(self, *pairs: Any) -> None:
@@ -59,11 +62,25 @@ class FunctionCtx:
 
     def mark_non_differentiable(self, *args: Any) -> None:
         """Outputs that no gradient flows through."""
+        _require_tensors(
+            "mark_non_differentiable only accepts variable arguments, but got {1}", args
+        )
         self._non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether missing gradients reach backward as zeros (the default) or as None."""
+        if not isinstance(value, bool):
+            raise TypeError(
+                "set_materialize_grads received an invalid combination of arguments - got "
+                f"({type(value).__name__}), but expected (bool)"
+            )
         self.materialize_grads = value
+
+
+def _require_tensors(words: str, args: Any) -> None:
+    for i, each in enumerate(args):
+        if each is not None and not isinstance(each, Tensor):
+            raise RuntimeError(words.format(i, type(each).__name__))
 
 
 _ContextMethodMixin = FunctionCtx  # its former name, in old pickles
@@ -73,6 +90,9 @@ class _FunctionBase:
     """What calls of functions, and functions, derive from."""
 
     __slots__ = ()
+
+
+_FunctionBase.__module__ = "tritorch._C"
 
 
 class _HookMixin:
@@ -119,6 +139,10 @@ class BackwardCFunction(Node, _FunctionBase, FunctionCtx, _HookMixin):
         if self._node_freed:
             raise RuntimeError(FREED)
         return tuple(saving.SavedTensor(self, i) for i in range(len(self._node_saved or ())))
+
+    def __repr__(self) -> str:
+        kind = type(self)
+        return f"<{kind.__module__}.{kind.__qualname__} object at {id(self):#x}>"
 
     def _get_user_fn(self) -> Any:
         return backward_of(self._forward_cls)

@@ -10,20 +10,21 @@ from tritorch.core.scopes import recorded
 from tritorch.core.tensor import Tensor
 
 
-def _tuple(value: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
+def _tuple(value: Any, what: str, caller: str) -> tuple[bool, tuple[Tensor, ...]]:
     many = isinstance(value, (tuple, list))
     items = tuple(value) if many else (value,)
     for i, item in enumerate(items):
         if not isinstance(item, Tensor):
+            which = f"value at index {i}" if many else f"given {what}"
             raise TypeError(
-                f"The {what} given to the function must be either a Tensor or a tuple of Tensors "
-                f"but the value at index {i} has type {type(item)}."
+                f"The {what} given to {caller} must be either a Tensor or a tuple of Tensors but "
+                f"the {which} has type {type(item)}."
             )
     return many, items
 
 
-def _prepare(inputs: Any, create_graph: bool) -> tuple[bool, tuple[Tensor, ...]]:
-    many, items = _tuple(inputs, "inputs")
+def _prepare(inputs: Any, create_graph: bool, caller: str) -> tuple[bool, tuple[Tensor, ...]]:
+    many, items = _tuple(inputs, "inputs", caller)
     fresh = tuple(
         x.view_as(x) if create_graph and x._requires_grad else x.detach().requires_grad_(True)
         for x in items
@@ -31,8 +32,10 @@ def _prepare(inputs: Any, create_graph: bool) -> tuple[bool, tuple[Tensor, ...]]
     return many, fresh
 
 
-def _run(func: Callable[..., Any], items: tuple[Tensor, ...]) -> tuple[bool, tuple[Tensor, ...]]:
-    return _tuple(func(*items), "outputs")
+def _run(
+    func: Callable[..., Any], items: tuple[Tensor, ...], caller: str
+) -> tuple[bool, tuple[Tensor, ...]]:
+    return _tuple(func(*items), "outputs of the user-provided function", caller)
 
 
 def _gradients(
@@ -63,24 +66,27 @@ def _done(values: Any, many: bool, create_graph: bool) -> Any:
     return items if many else items[0]
 
 
-def _check_vector(v: Any, items: tuple[Tensor, ...], what: str) -> tuple[Tensor, ...]:
+def _check_vector(
+    v: Any, items: tuple[Tensor, ...], what: str, caller: str, many: bool
+) -> tuple[Tensor, ...]:
     if v is None:
         if len(items) != 1 or items[0].numel() != 1:
             raise RuntimeError(
-                f"The vector v can only be None if the {what} is a single Tensor with a single "
+                f"The vector v can only be None if the {what} a single Tensor with a single "
                 f"element."
             )
         return (published.public.ones_like(items[0]),)
-    _, vs = _tuple(v, "v")
+    _, vs = _tuple(v, "v", caller)
     if len(vs) != len(items):
+        if not many:
+            raise RuntimeError("The given v should contain a single Tensor.")
         raise RuntimeError(
             f"v is a tuple of invalid length: should be {len(items)} but got {len(vs)}."
         )
     for i, (a, b) in enumerate(zip(vs, items)):
         if a.shape != b.shape:
-            raise RuntimeError(
-                f"v has invalid size: should be {b.shape} but got {a.shape} (entry {i})."
-            )
+            which = f"Entry {i} in v" if many else "v"
+            raise RuntimeError(f"{which} has invalid size: should be {b.shape} but got {a.shape}.")
     return vs
 
 
@@ -93,9 +99,9 @@ def vjp(
 ) -> Any:
     """func(inputs), and v^T J."""
     with recorded:
-        many, items = _prepare(inputs, create_graph)
-        out_many, outs = _run(func, items)
-        vs = _check_vector(v, outs, "function")
+        many, items = _prepare(inputs, create_graph, "vjp")
+        out_many, outs = _run(func, items, "vjp")
+        vs = _check_vector(v, outs, "user-provided function returns", "vjp", out_many)
         found = _gradients(outs, items, vs, create_graph, strict)
     return _done(outs, out_many, create_graph), _done(found, many, create_graph)
 
@@ -109,9 +115,9 @@ def jvp(
 ) -> Any:
     """func(inputs), and J v, by two backward passes."""
     with recorded:
-        _, items = _prepare(inputs, create_graph)
-        vs = _check_vector(v, items, "input")
-        out_many, outs = _run(func, items)
+        many, items = _prepare(inputs, create_graph, "jvp")
+        vs = _check_vector(v, items, "input to the user-provided function is", "jvp", many)
+        out_many, outs = _run(func, items, "jvp")
         us = [published.public.zeros_like(out).requires_grad_(True) for out in outs]
         pulled = _gradients(outs, items, us, True, strict)
         found = _gradients(pulled, us, vs, create_graph)
@@ -130,8 +136,8 @@ def jacobian(
             'Otherwise, prefer to use "reverse-mode".'
         )
     with recorded:
-        many, items = _prepare(inputs, create_graph)
-        out_many, outs = _run(func, items)
+        many, items = _prepare(inputs, create_graph, "jacobian")
+        out_many, outs = _run(func, items, "jacobian")
         rows = []
         for out in outs:
             parts: list[list[Tensor]] = [[] for _ in items]
@@ -152,12 +158,16 @@ def jacobian(
     return shaped if out_many else shaped[0]
 
 
-def _scalar(func: Callable[..., Any]) -> Callable[..., Any]:
+def _scalar(func: Callable[..., Any], caller: str) -> Callable[..., Any]:
     def checked(*args: Any) -> Any:
-        out = func(*args)
-        if not isinstance(out, Tensor) or out.numel() != 1:
+        _, outs = _run(func, args, caller)
+        if len(outs) != 1:
+            raise RuntimeError(f"The function given to {caller} should return a single Tensor")
+        out = outs[0]
+        if out.numel() != 1:
             raise RuntimeError(
-                "The function given to hessian should return a single element Tensor"
+                f"The Tensor returned by the function given to {caller} should contain a single "
+                "element"
             )
         return out.reshape(())
 
@@ -169,13 +179,25 @@ def hessian(
     vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:  # fmt: skip
     """The second derivatives of a scalar function."""
-    many, _ = _tuple(inputs, "inputs")
+    many, _ = _tuple(inputs, "inputs", "hessian")
 
     def first(*args: Any) -> Any:
-        found = jacobian(_scalar(func), args, create_graph=True)
+        found = jacobian(_scalar(func, "hessian"), args, create_graph=True)
         return found if many else found[0]
 
     return jacobian(first, inputs, create_graph=create_graph, strict=strict)
+
+
+def _hessian_product(
+    caller: str, func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool
+) -> Any:
+    with recorded:
+        many, items = _prepare(inputs, create_graph, caller)
+        vs = _check_vector(v, items, "input to the user-provided function is", caller, many)
+        out = _scalar(func, caller)(*items)
+        first = _gradients([out], items, [published.public.ones_like(out)], True, strict)
+        found = _gradients(first, items, vs, create_graph)
+    return _done([out], False, create_graph), _done(found, many, create_graph)
 
 
 def vhp(
@@ -186,13 +208,7 @@ def vhp(
     strict: bool = False,
 ) -> Any:
     """func(inputs), and v^T H."""
-    with recorded:
-        many, items = _prepare(inputs, create_graph)
-        vs = _check_vector(v, items, "input")
-        out = _scalar(func)(*items)
-        first = _gradients([out], items, [published.public.ones_like(out)], True, strict)
-        found = _gradients(first, items, vs, create_graph)
-    return _done([out], False, create_graph), _done(found, many, create_graph)
+    return _hessian_product("vhp", func, inputs, v, create_graph, strict)
 
 
 def hvp(
@@ -203,4 +219,4 @@ def hvp(
     strict: bool = False,
 ) -> Any:
     """func(inputs), and H v."""
-    return vhp(func, inputs, v, create_graph, strict)
+    return _hessian_product("hvp", func, inputs, v, create_graph, strict)

@@ -66,6 +66,10 @@ def current_node() -> Any:
 
 def will_execute(node: Any) -> bool:
     """Whether the pass that runs comes to a node."""
+    if not isinstance(node, (Node, AccumulateGrad)):
+        raise RuntimeError(
+            f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}"
+        )
     if current.task == -1:
         raise RuntimeError(
             "_get_should_execute_nodes should only be called during the backward pass"
@@ -98,7 +102,10 @@ def queue_callback(callback: Callable[[], None]) -> None:
     current.callbacks.append(callback)
 
 
-class ImperativeEngine:
+_run: list[Callable[..., Any]] = []  # one backward pass, as engine.py defines it
+
+
+class EngineBase:
     """The engine as programs reach it: `torch.autograd.Variable._execution_engine`."""
 
     def queue_callback(self, callback: Callable[[], None]) -> None:
@@ -108,3 +115,17 @@ class ImperativeEngine:
     def is_checkpoint_valid(self) -> bool:
         """Whether checkpoints that compute again may run: where a pass is for all leaves."""
         return current.captures is None
+
+    def run_backward(
+        self, tensors: Any, grad_tensors: Any, keep_graph: bool, create_graph: bool,
+        inputs: Any = None, allow_unreachable: bool = False, accumulate_grad: bool = False,
+    ) -> Any:  # fmt: skip
+        """One backward pass."""
+        wanted = None if inputs is None else tuple(inputs)
+        return _run[0](
+            tuple(tensors), tuple(grad_tensors), keep_graph, create_graph, wanted, accumulate_grad
+        )
+
+
+EngineBase.__name__ = EngineBase.__qualname__ = "_EngineBase"
+EngineBase.__module__ = "tritorch._C"

@@ -114,8 +114,10 @@ class SavedTensor:
 
     __slots__ = ("_node", "_place")
 
-    def __init__(self, node: Any, place: int | None) -> None:
+    def __init__(self, node: Any = None, place: int | None = None) -> None:
         """place: the number of an input, or -1 - that of an output; None: none is kept."""
+        if node is None:
+            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
         self._node, self._place = node, place
 
     def _packed(self) -> Any:
@@ -169,9 +171,10 @@ class SavedTensor:
             raise TypeError(
                 "register_hooks(): incompatible function arguments. The following argument types "
                 "are supported:\n    1. (self: torch._C._autograd.SavedTensor, arg0: "
-                "collections.abc.Callable, arg1: collections.abc.Callable) -> None\n"
+                "collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
+                f"Invoked with: {self!r}, {pack_hook!r}, {unpack_hook!r}"
             )
-        if self._packed() is not None:
+        if not node._node_freed and self._packed() is not None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
                 "only one pair of hooks is allowed at a time."
@@ -254,5 +257,6 @@ class disable_saved_tensors_hooks(scopes.Scope):
         return ((hook_stack, "disabled", self.message),)
 
 
+SavedTensor.__module__ = "tritorch._C._autograd"
 _C.register_part("pack_saved", pack_saved)
 _C.register_part("unpack_saved", _unpack_saved)

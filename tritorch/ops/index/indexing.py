@@ -577,6 +577,10 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ..
 @exact_out("nonzero: Expected out tensor to have scalar type {Result} but got scalar type{Out}")
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     """The indices of elements that are not 0: a matrix, or a vector for each dim."""
+    if not isinstance(as_tuple, bool):
+        raise TypeError(
+            f"nonzero(): argument 'as_tuple' must be bool, not {type(as_tuple).__name__}"
+        )
     if as_tuple:
         return _nonzero.call((input if input.ndim else input.reshape(1),), ()).unbind(1)
     if input.ndim == 0 and input.is_cuda:
