@@ -210,7 +210,7 @@ _ELSEWHERE = {
             sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
             """,
         "core.storage": "StorageBase",
-        "arrays.node_numbers": "SymBool SymFloat SymInt",
+        "arrays.symbolic": "SymBool SymFloat SymInt",
         "func.vmap": "vmap",
         "futures": "Future fork wait",
         "jit._containers": """

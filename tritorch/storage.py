@@ -17,6 +17,7 @@ from tritorch.core.typed_storage import (
     warn_of_removal,
 )
 from tritorch.ops.shape.factory import tensor
+from tritorch.serialization import storages as _storages
 
 T = TypeVar("T", bound="UntypedStorage | TypedStorage")
 
@@ -83,5 +84,7 @@ def _get_device_from_module(module: str) -> str:
 
 _share_memory_map: dict[int, Any] = {}
 HAS_NUMPY = True
+
+_load_from_bytes = _storages.load_from_bytes
 
 __all__ = ["TypedStorage", "UntypedStorage"]

@@ -24,7 +24,7 @@ compat.moved
 core.late_bound core.defaults core.deprecation core.device core.dims core.dtype core.generator \
 core.locks core.memory_kinds core.naming core.precision core.profiling core.published \
 core.scopes core.streams core.swap core.thread_state
-arrays.strides arrays.symbolic arrays.sym_functions
+arrays.strides arrays.symbolic arrays.sym_functions arrays.node_numbers
 core.layout core.promotion
 arrays
 core

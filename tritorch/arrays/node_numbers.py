@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tritorch.arrays import symbolic
 from tritorch.arrays.symbolic import SymBool, SymFloat, SymInt
 
 _NUMBERS = (int, float, SymInt, SymFloat, SymBool)
@@ -234,7 +233,7 @@ class BoolOfNode(_OfNode, SymBool):
         return hash(bool(self))
 
 
-symbolic.of_node |= {SymInt: IntOfNode, SymFloat: FloatOfNode, SymBool: BoolOfNode}
-for _kind, _class in symbolic.of_node.items():  # they say that they are the public classes
+OF_NODE: dict[type, type] = {SymInt: IntOfNode, SymFloat: FloatOfNode, SymBool: BoolOfNode}
+for _kind, _class in OF_NODE.items():  # they say that they are the public classes
     _class.__name__ = _class.__qualname__ = _kind.__name__
     _class.__module__ = _kind.__module__

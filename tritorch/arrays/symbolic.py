@@ -218,11 +218,10 @@ class _Compared:
 
 def _becomes_of_node(number: Any, node: Any) -> None:
     """`SymInt(node)`: a program's own node computes, not a ShapeEnv."""
-    number.__class__ = of_node[type(number)]
+    from tritorch.arrays.node_numbers import OF_NODE
+
+    number.__class__ = OF_NODE[type(number)]
     number.env = node
-
-
-of_node: dict[type, type] = {}  # the classes of such numbers, which node_numbers.py fills in
 
 
 class SymInt(_Compared):
