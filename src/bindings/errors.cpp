@@ -77,8 +77,8 @@ void set_python_error(std::exception_ptr pointer) noexcept {
 void bind_errors(nb::module_& m) {
   // PyTorch without CUDA raises an AssertionError, with CUDA but without a driver a RuntimeError.
   const Ref bases(PyTuple_Pack(2, PyExc_AssertionError, PyExc_RuntimeError));
-  unavailable_error = new_exception(
-      m, "CudaUnavailableError", "There is no usable CUDA driver or device.", bases.get());
+  unavailable_error = new_exception(m, "CudaUnavailableError",
+                                    "There is no usable CUDA driver or device.", bases.get());
   cuda_error = new_exception(m, "CudaError", "A CUDA driver call failed; see its code and name.",
                              PyExc_RuntimeError);
   out_of_memory_error =

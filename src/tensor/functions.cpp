@@ -1,8 +1,8 @@
 // The functions on tensors: storages shared, places in memory, modes, what Python registers.
-#include <cstdlib>
-#include <cstring>
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string_view>
