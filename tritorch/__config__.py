@@ -36,6 +36,11 @@ def show() -> str:
     )
 
 
+def _cxx_flags() -> str:
+    """The flags of the compiler that the extension was made with are not kept."""
+    return ""
+
+
 def parallel_info() -> str:
     """How many threads there are for what."""
     lines = [

@@ -175,6 +175,11 @@ _ELSEWHERE = {
         "compat.devices": """
             _import_device_backends _is_device_backend_autoload_enabled _register_device_module
             """,
+        "compat.starting": """
+            _TorchCompileAOTInductorWrapper _TorchCompileInductorWrapper _TorchCompileWrapper
+            _load_global_deps _preload_cuda_deps _running_with_deploy get_file_path
+            prepare_multiprocessing_environment
+            """,
         "amp": "autocast GradScaler",
         "amp.state": """
             autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache

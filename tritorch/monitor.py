@@ -27,6 +27,30 @@ __all__ = [
     "unregister_event_handler",
 ]
 
+
+class _WaitCounterTracker:
+    """A context in which something waits."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+class _WaitCounter:
+    """A named count of waits; nobody collects them here."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def guard(self) -> _WaitCounterTracker:
+        """A context for one wait."""
+        return _WaitCounterTracker()
+
+
+for _class in (_WaitCounter, _WaitCounterTracker):
+    _class.__module__ = "tritorch._C._monitor"
 data_value_t: TypeAlias = str | float | int | bool
 STAT_EVENT = "torch.monitor.Stat"
 
@@ -140,8 +164,9 @@ class Stat:
         max_samples: int = 2**63 - 1,
     ) -> None:
         self._name = name
-        self._aggregations = [how for how in Aggregation if how in set(aggregations)]
-        self._seconds = window_size.total_seconds()
+        self._aggregations = list(dict.fromkeys(aggregations))
+        given = window_size
+        self._seconds = given if isinstance(given, (int, float)) else given.total_seconds()
         if self._seconds <= 0:
             raise ValueError(f"Stat: window_size must be above 0, got {window_size}")
         self._max_samples = max_samples

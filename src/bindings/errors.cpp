@@ -22,6 +22,15 @@ void set_cuda_error(const CudaError& error) {
   PyErr_SetObject(cuda_error, value);
 }
 
+// PyTorch's words; what is missing, and how to mend it, is a note that tracebacks show behind them.
+void set_unavailable(const char* what) {
+  const Ref error(
+      PyObject_CallFunction(unavailable_error, "s", "Torch not compiled with CUDA enabled"));
+  if (!error) return;
+  const Ref added(PyObject_CallMethod(error.get(), "add_note", "s", what));
+  if (added) PyErr_SetObject(unavailable_error, error.get());
+}
+
 PyObject* new_exception(nb::module_& m, const char* name, const char* doc, PyObject* base) {
   std::string qualified = std::string("tritorch.cuda.") + name;
   PyObject* type = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, base, nullptr);
@@ -42,7 +51,7 @@ void rethrow_as_python(std::exception_ptr pointer) {
   } catch (const OutOfMemoryError& error) {
     PyErr_SetString(out_of_memory_error, error.what());
   } catch (const CudaUnavailable& error) {
-    PyErr_SetString(unavailable_error, error.what());
+    set_unavailable(error.what());
   } catch (const std::domain_error& error) {
     PyErr_SetString(PyExc_ValueError, error.what());
   } catch (const std::invalid_argument& error) {
@@ -66,8 +75,10 @@ void set_python_error(std::exception_ptr pointer) noexcept {
 }
 
 void bind_errors(nb::module_& m) {
-  unavailable_error = new_exception(
-      m, "CudaUnavailableError", "There is no usable CUDA driver or device.", PyExc_RuntimeError);
+  // PyTorch without CUDA raises an AssertionError, with CUDA but without a driver a RuntimeError.
+  const Ref bases(PyTuple_Pack(2, PyExc_AssertionError, PyExc_RuntimeError));
+  unavailable_error = new_exception(m, "CudaUnavailableError",
+                                    "There is no usable CUDA driver or device.", bases.get());
   cuda_error = new_exception(m, "CudaError", "A CUDA driver call failed; see its code and name.",
                              PyExc_RuntimeError);
   out_of_memory_error =

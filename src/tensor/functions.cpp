@@ -1,6 +1,8 @@
 // The functions on tensors: storages shared, places in memory, modes, what Python registers.
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string_view>
@@ -311,6 +313,22 @@ PyObject* set_tracing(PyObject*, PyObject* value) {
   return set_flushed([value] { return set_bool(&modes.tracing_calls, value); });
 }
 
+// name_type(type, name, final): what errors call a class of Python; `__name__` stays the last part.
+// A final one takes no subclasses from here on.
+PyObject* name_type(PyObject*, PyObject* args) {
+  PyTypeObject* type;
+  const char* name;
+  int final = 0;
+  if (!PyArg_ParseTuple(args, "O!s|p", &PyType_Type, &type, &name, &final)) return nullptr;
+  const std::size_t size = std::strlen(name) + 1;
+  char* kept = static_cast<char*>(std::malloc(size));  // as long as the class: for ever
+  if (!kept) return PyErr_NoMemory();
+  type->tp_name = static_cast<const char*>(std::memcpy(kept, name, size));
+  if (final) type->tp_flags &= ~Py_TPFLAGS_BASETYPE;
+  PyType_Modified(type);
+  Py_RETURN_NONE;
+}
+
 // register_part(name, object): what the native half calls or creates.
 PyObject* register_part(PyObject*, PyObject* args) {
   const char* name;
@@ -388,6 +406,7 @@ PyMethodDef functions[] = {
     {"set_inference_mode", set_inference, METH_O, "Returns what it was."},
     {"set_saving_hooks", set_saving_hooks, METH_O, "Returns what it was."},
     {"set_tracing_calls", set_tracing, METH_O, "Returns what it was."},
+    {"name_type", name_type, METH_VARARGS, "(type, name, final): what errors call a class."},
     {"register_part", register_part, METH_VARARGS, "What the native half calls or creates."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -28,6 +28,14 @@ _INTERNAL = re.compile(r" \(Triggered internally at [^)]*\)")
 _ANY_PATH = re.compile(r"(/[\w.+-]+)+/(site-packages/)?")
 
 
+# Classes of errors that PyTorch lacks: they stand for the first class that they derive from.
+_OURS = ("CudaUnavailableError", "UnfitError")
+
+
+def _kind(error: Exception) -> str:
+    return next(k.__name__ for k in type(error).__mro__ if k.__name__ not in _OURS)
+
+
 def evaluated(source: str, space: dict[str, Any]) -> str:
     """What a line gives, as text."""
     printed = io.StringIO()
@@ -41,7 +49,7 @@ def evaluated(source: str, space: dict[str, Any]) -> str:
             value = eval(compile(ast.Expression(last.value), "<case>", "eval"), space)
             text = repr(value)
         except Exception as error:
-            text = f"{type(error).__name__}: {error}".partition(" received an invalid comb")[0]
+            text = f"{_kind(error)}: {error}".partition(" received an invalid comb")[0]
     text += printed.getvalue()
     text = _INTERNAL.sub("", text)  # where a C++ file warns
     for each in seen:

@@ -50,7 +50,7 @@ def test_a_family(place, family):
 def test_enough_agree():
     total = sum(map(len, RECORDED.values()))
     apart = sum(map(len, DIFFERS.values()))
-    assert total >= 1300 and apart <= 0.05 * total
+    assert total >= 3300 and apart <= 0.05 * total
 
 
 def test_each_item_is_held():

@@ -24,7 +24,7 @@ compat.moved
 core.late_bound core.defaults core.deprecation core.device core.dims core.dtype core.generator \
 core.locks core.memory_kinds core.naming core.precision core.profiling core.published \
 core.scopes core.streams core.swap core.thread_state
-arrays.strides arrays.symbolic arrays.sym_functions
+arrays.strides arrays.symbolic arrays.sym_functions arrays.node_numbers
 core.layout core.promotion
 arrays
 core
@@ -104,6 +104,7 @@ utils.benchmark
 autograd.profiler autograd.profiler_legacy autograd.profiler_util profiling
 profiler
 __config__
+monitor
 compat.native
 library
 utils._mode_utils
@@ -119,6 +120,7 @@ compat.torch_private._utils
 utils.data
 compat.torch_private._inductor.runtime compat.torch_private._inductor.utils
 compat.torch_private
+compat.starting
 compat.shims.__init__
 compat.late_binding
 masked
@@ -128,7 +130,6 @@ quasirandom
 signal
 storage
 types
-monitor
 mps
 xpu
 mtia

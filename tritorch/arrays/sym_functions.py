@@ -30,10 +30,12 @@ def sym_float(a: Any) -> Any:
     """`float(a)`."""
     if type(a) is SymInt:
         return as_float(a)
+    if isinstance(a, SymFloat):
+        return a
     own = _own(a, "__sym_float__")
     if own is not None:
         return own
-    return a if type(a) is SymFloat else float(a)
+    return float(a)
 
 
 def sym_fresh_size(expr: Any) -> Any:
@@ -43,12 +45,19 @@ def sym_fresh_size(expr: Any) -> Any:
 
 def sym_int(a: Any) -> Any:
     """`int(a)`: towards zero."""
-    return a if type(a) is SymInt else int(a)
+    if isinstance(a, SymInt):
+        return a
+    of_node = isinstance(a, SymFloat) and type(a) is not SymFloat
+    return a.__trunc__() if of_node else int(a)
 
 
 def _extreme(choose: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     if type(a) in (int, bool) and type(b) in (int, bool):
         return choose(a, b)
+    for one, other in ((a, b), (b, a)):
+        own = getattr(type(one), f"__sym_{choose.__name__}__", None)
+        if own is not None and isinstance(one, (SymInt, SymFloat)):  # of a program's node
+            return own(one, other)
     if SymInt in (type(a), type(b)) and {type(a), type(b)} <= {int, SymInt}:
         return _chosen(choose, a, b)
     kinds = (np.integer, np.floating, int, float)
@@ -89,7 +98,10 @@ def sym_sum(args: Iterable[Any]) -> Any:
 def sym_ite(b: Any, t: Any, f: Any) -> Any:
     """t if b, else f: of one type."""
     assert isinstance(b, (bool, SymBool)), f"expected SymBool or bool, got {type(b)}"
-    assert type(t) is type(f), f"expected the same type, got {type(t)} and {type(f)}"
+    choose = getattr(b, "__sym_ite__", None)
+    if choose is not None:
+        return choose(t, f)
+    assert type(t) is type(f), f"type mismatch: {type(t)} vs {type(f)}"
     return t if b else f
 
 

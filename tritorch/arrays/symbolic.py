@@ -216,6 +216,14 @@ class _Compared:
         return self._compare(other, ">=")
 
 
+def _becomes_of_node(number: Any, node: Any) -> None:
+    """`SymInt(node)`: a program's own node computes, not a ShapeEnv."""
+    from tritorch.arrays.node_numbers import OF_NODE
+
+    number.__class__ = OF_NODE[type(number)]
+    number.env = node
+
+
 class SymInt(_Compared):
     """A dynamic integer of a tracer."""
 
@@ -223,8 +231,9 @@ class SymInt(_Compared):
     __module__ = "tritorch"
 
     def __init__(self, terms: dict[Monomial, int], env: ShapeEnv | None = None) -> None:
-        if not isinstance(terms, dict) or env is None:
-            raise TypeError("SymInt: a dynamic integer is made by a ShapeEnv")
+        if env is None:
+            _becomes_of_node(self, terms)
+            return
         self.terms = {monomial: n for monomial, n in terms.items() if n}
         self.env = env
 
@@ -604,8 +613,15 @@ class SymFloat(_Compared):
     __module__ = "tritorch"
 
     def __init__(
-        self, text: str, value: float | None, env: ShapeEnv, made: tuple[Any, ...] | None = None
+        self,
+        text: str,
+        value: float | None = None,
+        env: ShapeEnv | None = None,
+        made: tuple[Any, ...] | None = None,
     ) -> None:
+        if env is None:
+            _becomes_of_node(self, text)
+            return
         self.text, self.value, self.env, self.made = text, value, env, made
 
     def __str__(self) -> str:
@@ -688,8 +704,15 @@ class SymBool:
     __module__ = "tritorch"
 
     def __init__(
-        self, text: str, value: bool | None, env: ShapeEnv, made: tuple[Any, ...] | None = None
+        self,
+        text: str,
+        value: bool | None = None,
+        env: ShapeEnv | None = None,
+        made: tuple[Any, ...] | None = None,
     ) -> None:
+        if env is None:
+            _becomes_of_node(self, text)
+            return
         self.text, self.value, self.env, self.made = text, value, env, made
 
     def __str__(self) -> str:
@@ -750,4 +773,4 @@ def known(condition: Any) -> bool:
 
 def as_size(value: Any) -> Any:
     """An index as a size: dynamic if it is."""
-    return value if isinstance(value, (SymInt, _C.DynamicNumber)) else value.__index__()
+    return value if type(value) in (SymInt, _C.DynamicNumber) else value.__index__()

@@ -45,7 +45,7 @@ from tritorch.autograd.gradcheck import (
     gradgradcheck as gradgradcheck,
 )
 from tritorch.autograd.saved import SavedTensor as SavedTensor
-from tritorch.core import late_bound
+from tritorch.core import late_bound, published
 from tritorch.core.dispatching import dispatches
 from tritorch.core.tensor import Tensor, flushing
 
@@ -94,6 +94,11 @@ def _initial_grads(
 ) -> list[Tensor | None]:
     checked: list[Tensor | None] = []
     for out, g in zip(outputs, grads):
+        if g is None and isinstance(out, GradientEdge):
+            known = out.node._input_metadata[out.output_nr]
+            if math.prod(known.shape) != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            g = published.public.ones(known.shape, dtype=known.dtype, device=known.device)
         if g is None:
             if isinstance(out, Tensor) and out._requires_grad:
                 if out.numel() != 1:
@@ -173,14 +178,14 @@ def backward(
     wanted = None if inputs is None else _as_tuple(inputs)
     if wanted is not None and not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    initial = _initial_grads(outputs, grads, False)
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
-    initial = _initial_grads(outputs, grads, False)
     _check_roots(outputs)
     retain = create_graph if retain_graph is None else retain_graph
     for tensor in wanted or ():
         if isinstance(tensor, Tensor) and not tensor._requires_grad:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     engine.backward(outputs, initial, retain, create_graph, wanted, True)
 
 
@@ -217,7 +222,8 @@ def grad(
         raise RuntimeError(f"got {len(outs)} tensors and {len(grads)} gradients")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
-        _initial_grads(outs, grads, True)
+        if None in grads:
+            _initial_grads(outs, grads, True)
 
         def one(*gs: Any) -> Any:
             return grad(outs, ins, gs, True, create_graph, allow_unused=allow_unused,
@@ -232,10 +238,11 @@ def grad(
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     results = engine.backward(outs, initial, retain, create_graph, ins, False)
     if not allow_unused:
-        if any(result is None for result in results):
+        unused = next((i for i, result in enumerate(results) if result is None), None)
+        if unused is not None:
             raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set "
-                "allow_unused=True if this is the desired behavior."
+                f"The differentiated Tensor at index {unused} appears to not have been used in the "
+                "graph. Set allow_unused=True if this is the desired behavior."
             )
     if materialize_grads:
         if any(r is None and not isinstance(x, Tensor) for r, x in zip(results, ins)):
@@ -272,6 +279,11 @@ def _backward(
 @flushing
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Whether gradients of this leaf are wanted."""
+    if not isinstance(requires_grad, bool):
+        raise TypeError(
+            "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+            f"{type(requires_grad).__name__}"
+        )
     if requires_grad:
         if not (self.is_floating_point() or self.is_complex()):
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
@@ -346,7 +358,7 @@ def _get_backward_hooks(self: Tensor) -> Any:
 
 def _set_backward_hooks(self: Tensor, hooks: Any) -> None:
     if not self._requires_grad:
-        self._unused_hooks = hooks  # nothing calls them
+        self.__dict__["_unused_hooks"] = hooks  # nothing calls them
         return
     for hook in (hooks or {}).values():
         register_hook(self, hook)
@@ -450,15 +462,15 @@ def _attach() -> None:
 _attach()
 
 
-class _VariableMeta(type):
+class VariableMeta(type):
+    """The class of `Variable`: every tensor is an instance."""
+
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor)
 
 
-class Variable(metaclass=_VariableMeta):
-    """Kept for its name: `Variable(t, requires_grad=True)` is a tensor on t's memory."""
-
-    _execution_engine = passes.ImperativeEngine()
+class LegacyVariableBase:
+    """The base of `Variable`, which makes a tensor."""
 
     def __new__(cls, data: Any = None, requires_grad: Any = None, volatile: Any = None) -> Any:
         if data is None:
@@ -474,17 +486,60 @@ class Variable(metaclass=_VariableMeta):
         return out.requires_grad_() if requires_grad else out
 
 
-Variable.__module__ = "tritorch.autograd.variable"
+LegacyVariableBase.__name__ = LegacyVariableBase.__qualname__ = "_LegacyVariableBase"
+LegacyVariableBase.__module__ = "tritorch._C"
+
+
+class Variable(LegacyVariableBase, metaclass=VariableMeta):
+    """Kept for its name: `Variable(t, requires_grad=True)` is a tensor on t's memory."""
+
+    _execution_engine = passes.EngineBase()
+
+
+Variable.__module__ = VariableMeta.__module__ = "tritorch.autograd.variable"
 variable.Variable = Variable  # type: ignore[attr-defined]
 
 
 _LATE = ("forward_ad", "functional", "profiler", "profiler_util")
+_NATIVE = (
+    "SavedTensor", "_KinetoEvent", "_ProfilerResult", "_kineto_step",
+    "_pop_saved_tensors_default_hooks", "_profiler_enabled", "_push_saved_tensors_default_hooks",
+    "_supported_activities", "kineto_available",
+)  # fmt: skip
+
+
+def _make_grads(outputs: Any, grads: Any, is_grads_batched: bool) -> tuple[Tensor | None, ...]:
+    """The gradients that a pass begins with: ones where none is given for a number."""
+    found = _initial_grads(outputs, grads, is_grads_batched)
+    return tuple(
+        published.public.ones_like(out) if g is None and out.requires_grad else g
+        for out, g in zip(outputs, found)
+    )
+
+
+def _calculate_shape(output: Any, grad: Tensor, is_grads_batched: bool) -> tuple[Any, Any]:
+    """The shapes of an output and of its gradient, without the dim of a batch."""
+    shape = (
+        output.node._input_metadata[output.output_nr].shape
+        if isinstance(output, GradientEdge)
+        else output.shape
+    )
+    return shape, grad.shape[1:] if is_grads_batched else grad.shape
+
+
+def _is_checkpoint_valid() -> bool:
+    """True where checkpoints that compute again may run."""
+    return Variable._execution_engine.is_checkpoint_valid()
 
 
 def _come_late(name: str) -> object:
     """Modules that are imported when they are first asked for."""
     if name in _LATE:
         return importlib.import_module(f"tritorch.autograd.{name}")
+    if name == "ProfilerActivity":
+        return importlib.import_module("tritorch.autograd.profiler").ProfilerActivity
+    if name in _NATIVE:
+        return getattr(importlib.import_module("tritorch._C._autograd"), name)
     if name in ("_record_function_with_args_enter", "_record_function_with_args_exit"):
         return getattr(importlib.import_module("tritorch.autograd.profiler"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,11 +13,12 @@ class GradientEdge(NamedTuple):
 
     node: Any
     output_nr: int
+    ownership_token: Any = None  # what keeps the graph behind the node; here the node does
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge that gradients of a tensor arrive by."""
-    if not tensor._requires_grad:
+    if not tensor.requires_grad:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require "
             "gradients"

@@ -22,7 +22,7 @@ import numpy as np
 
 from tritorch import _C
 from tritorch.arrays.sparse import SparseArray
-from tritorch.autograd import anomaly, graph, streams as node_streams
+from tritorch.autograd import anomaly, graph, passes, streams as node_streams
 from tritorch.autograd.arriving import (
     UnfitError,
     accumulate_with_hooks,
@@ -599,3 +599,6 @@ def format_stack(trace: list[str]) -> str:
 
 
 __all__ = ["backward", "graph", "queue_callback"]
+
+
+passes._run.append(backward)

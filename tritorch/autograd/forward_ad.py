@@ -35,7 +35,7 @@ def enter_dual_level() -> int:
 def exit_dual_level(*, level: int | None = None) -> None:
     """Ends the level."""
     if not _levels.entered:
-        raise RuntimeError("Trying to exit a forward AD level but none was entered")
+        raise RuntimeError("Dual level must be a positive number.")
     _levels.entered = ()
     duals.forget_tangents()
 
@@ -102,4 +102,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of a tensor."""
-    return UnpackedDualTensor(duals.primal_of(tensor), tensor._tangent if _levels.entered and duals.levels.enabled else None)
+    return UnpackedDualTensor(
+        duals.primal_of(tensor),
+        tensor._tangent if _levels.entered and duals.levels.enabled else None,
+    )

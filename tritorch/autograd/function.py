@@ -46,6 +46,9 @@ class FunctionCtx:
 
     def mark_dirty(self, *args: Any) -> None:
         """Inputs that forward wrote."""
+        _require_tensors(
+            "mark_dirty can only accept variables, but argument {} is of type {}", args
+        )
         self._dirty = args
 
     def mark_shared_storage(self, *pairs: Any) -> None:
@@ -59,11 +62,25 @@ class FunctionCtx:
 
     def mark_non_differentiable(self, *args: Any) -> None:
         """Outputs that no gradient flows through."""
+        _require_tensors(
+            "mark_non_differentiable only accepts variable arguments, but got {1}", args
+        )
         self._non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether missing gradients reach backward as zeros (the default) or as None."""
+        if not isinstance(value, bool):
+            raise TypeError(
+                "set_materialize_grads received an invalid combination of arguments - got "
+                f"({type(value).__name__}), but expected (bool)"
+            )
         self.materialize_grads = value
+
+
+def _require_tensors(words: str, args: Any) -> None:
+    for i, each in enumerate(args):
+        if each is not None and not isinstance(each, Tensor):
+            raise RuntimeError(words.format(i, type(each).__name__))
 
 
 _ContextMethodMixin = FunctionCtx  # its former name, in old pickles
@@ -73,6 +90,9 @@ class _FunctionBase:
     """What calls of functions, and functions, derive from."""
 
     __slots__ = ()
+
+
+_FunctionBase.__module__ = "tritorch._C"
 
 
 class _HookMixin:
@@ -122,6 +142,10 @@ class BackwardCFunction(Node, _FunctionBase, FunctionCtx, _HookMixin):
             saving.SavedTensor.of(self, None if saved is None else i)
             for i, saved in enumerate(self._node_saved or ())
         )
+
+    def __repr__(self) -> str:
+        kind = type(self)
+        return f"<{kind.__module__}.{kind.__qualname__} object at {id(self):#x}>"
 
     def _get_user_fn(self) -> Any:
         return backward_of(self._forward_cls)
@@ -343,7 +367,12 @@ def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
     tangents = []
     for arg, primal in zip(args, primals):
         tangent = arg._tangent if isinstance(arg, Tensor) else None
-        if tangent is None and isinstance(arg, Tensor) and _can_flow(arg) and ctx.__dict__.get("materialize_grads", 1):
+        if (
+            tangent is None
+            and isinstance(arg, Tensor)
+            and _can_flow(arg)
+            and ctx.__dict__.get("materialize_grads", 1)
+        ):
             tangent = primal.detach().new_zeros(primal.shape)
         tangents.append(tangent)
     moved = cls.jvp(ctx, *tangents)
@@ -598,9 +627,7 @@ def refused(x: Tensor, message: str, inputs: Sequence[Tensor] = ()) -> Tensor:
     return out
 
 
-def refused_all(
-    values: Sequence[Any], message: str, inputs: Sequence[Any] = ()
-) -> tuple[Any, ...]:
+def refused_all(values: Sequence[Any], message: str, inputs: Sequence[Any] = ()) -> tuple[Any, ...]:
     """Results of one call, with the same values, that must not be differentiated; a pass comes to
     them on its way to the inputs, by default to leaves of their own."""
     node = Error()
@@ -610,9 +637,7 @@ def refused_all(
     sources = inputs or tuple(
         x.detach().requires_grad_() if flow else None for x, flow in zip(outs, flows)
     )
-    node._node_edges = tuple(
-        gradient_edge(x) if isinstance(x, Tensor) else None for x in sources
-    )
+    node._node_edges = tuple(gradient_edge(x) if isinstance(x, Tensor) else None for x in sources)
     node._node_outputs = tuple(
         0 if not isinstance(x, Tensor) or x._leaf else x.output_nr for x in sources
     )

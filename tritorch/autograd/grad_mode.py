@@ -181,7 +181,8 @@ class _unsafe_preserve_version_counter(_Mode):
     """Within, writes are not counted: gradients do not notice them."""
 
     def __init__(self, tensors: Any) -> None:
-        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
+        assert isinstance(self.tensors, tuple), "Expected tensors to be a tuple"
         self.prev_versions = tuple(tensor._version for tensor in self.tensors)
 
     def changes(self) -> Any:

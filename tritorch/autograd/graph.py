@@ -12,6 +12,7 @@ src/tensor/recording.cpp).
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -402,6 +403,8 @@ _C.register_part("lend", _lend)
 
 def increment_version(tensor: Any) -> None:
     """Counts a change of the tensor's memory that autograd did not see."""
+    if not isinstance(tensor, Iterable):
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
         _C.bump_version(each)
 

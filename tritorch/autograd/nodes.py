@@ -12,6 +12,7 @@ from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
+from tritorch.core.naming import as_native
 from tritorch.core.tensor import Tensor
 
 
@@ -91,6 +92,15 @@ class InputMetadata(NamedTuple):
     is_cpp_nested_tensor: bool = False
 
 
+InputMetadata.__module__ = "tritorch._C._autograd"
+as_native(InputMetadata, "torch._C._autograd._InputMetadata", final=False)
+
+
+# What is ours of a node, and no name of PyTorch's.
+_OWN = frozenset((*vars(_C.NodeBase), "_settled", "_full_name", "_kept", "_kept_tensors",
+                  "edges_of", "_hooks")) - frozenset(vars(object))  # fmt: skip
+
+
 class Node(_C.NodeBase):
     """One recorded call of an operator.
 
@@ -115,7 +125,8 @@ class Node(_C.NodeBase):
     def __dir__(self) -> list[str]:
         kind = type(shown(self))
         raw = [f"_raw_saved_{name}" for name in kind._kept_tensors]
-        return sorted({*super().__dir__(), *(f"_saved_{name}" for name in kind._kept), *raw})
+        shown_names = (n for n in super().__dir__() if n not in _OWN)
+        return sorted({*shown_names, *(f"_saved_{name}" for name in kind._kept), *raw})
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -136,7 +147,7 @@ class Node(_C.NodeBase):
         return True
 
     @property
-    def _input_metadata(self) -> list[InputMetadata]:
+    def _input_metadata(self) -> tuple[InputMetadata, ...]:
         several = bool(self._node_n_outputs)
         shapes, kinds = (
             (self._node_shape, self._node_dtype)
@@ -145,11 +156,11 @@ class Node(_C.NodeBase):
         )
         stream = self._node_stream
         where = arrays.CPU if stream is None else arrays.cuda_device(stream[0])
-        return [
+        return tuple(
             InputMetadata(list(shape), arrays.dtype_of_kind(kind), where)
             for shape, kind in zip(shapes or (), kinds or ())
             if shape is not None
-        ]
+        )
 
     def edges_of(self, nr: int) -> list[tuple[Any, int]]:
         """The edges that a gradient of one output may go along, with outputs of their nodes."""
@@ -249,9 +260,9 @@ class AccumulateGrad:
         return leaf_hooks(self.variable).metadata
 
     @property
-    def _input_metadata(self) -> list[InputMetadata]:
+    def _input_metadata(self) -> tuple[InputMetadata, ...]:
         leaf = self.variable
-        return [InputMetadata(list(leaf.shape), leaf.dtype, leaf.device)]
+        return (InputMetadata(list(leaf.shape), leaf.dtype, leaf.device),)
 
     def _sequence_nr(self) -> int:
         return 2**64 - 1  # as early as can be
@@ -296,28 +307,42 @@ class _GraphNodes(abc.ABCMeta):
 class GraphNode(metaclass=_GraphNodes):
     """What every node of the graph is an instance of, those of leaves too."""
 
+    @abc.abstractmethod
+    def _sequence_nr(self) -> int:
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def _register_hook_dict(self, tensor: Any) -> None:
+        raise NotImplementedError
+
+    @abc.abstractmethod
     def name(self) -> str:
         """The class's name, "AddBackward0"."""
         raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """For each input: its node and which of that node's outputs it is."""
         raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def metadata(self) -> dict[Any, Any]:
         """A dict for whoever wants to note something."""
         raise NotImplementedError
 
     @property
-    def _input_metadata(self) -> list[InputMetadata]:
+    @abc.abstractmethod
+    def _input_metadata(self) -> tuple[InputMetadata, ...]:
         raise NotImplementedError
 
+    @abc.abstractmethod
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """`fn(grad_inputs, grad_outputs)` after this node ran; may return other grad_inputs."""
         raise NotImplementedError
 
+    @abc.abstractmethod
     def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """`fn(grad_outputs)` before this node runs; may return others."""
         raise NotImplementedError

@@ -164,7 +164,10 @@ def queue_callback(callback: Callable[[], None]) -> None:
     current.callbacks.append(callback)
 
 
-class ImperativeEngine:
+_run: list[Callable[..., Any]] = []  # one backward pass, as engine.py defines it
+
+
+class EngineBase:
     """The engine as programs reach it: `torch.autograd.Variable._execution_engine`."""
 
     def queue_callback(self, callback: Callable[[], None]) -> None:
@@ -174,3 +177,17 @@ class ImperativeEngine:
     def is_checkpoint_valid(self) -> bool:
         """Whether checkpoints that compute again may run: where a pass is for all leaves."""
         return current.captures is None
+
+    def run_backward(
+        self, tensors: Any, grad_tensors: Any, keep_graph: bool, create_graph: bool,
+        inputs: Any = None, allow_unreachable: bool = False, accumulate_grad: bool = False,
+    ) -> Any:  # fmt: skip
+        """One backward pass."""
+        wanted = None if inputs is None else tuple(inputs)
+        return _run[0](
+            tuple(tensors), tuple(grad_tensors), keep_graph, create_graph, wanted, accumulate_grad
+        )
+
+
+EngineBase.__name__ = EngineBase.__qualname__ = "_EngineBase"
+EngineBase.__module__ = "tritorch._C"

@@ -19,7 +19,7 @@ from tritorch.autograd.profiler_util import (
 from tritorch.core import profiling
 from tritorch.core.profiling import events
 from tritorch.core.scopes import Scope
-from tritorch.profiling.kinds import ActiveProfilerType, ProfilerActivity
+from tritorch.profiling.kinds import ActiveProfilerType, ProfilerActivity as ProfilerActivity
 from tritorch.profiling.kineto import ProfilerResult
 from tritorch.profiling.recordings import Options, Recorder, Recording
 from tritorch.profiling.traces import write_trace

@@ -181,9 +181,10 @@ class SavedTensor:
             raise TypeError(
                 "register_hooks(): incompatible function arguments. The following argument types "
                 "are supported:\n    1. (self: torch._C._autograd.SavedTensor, arg0: "
-                "collections.abc.Callable, arg1: collections.abc.Callable) -> None\n"
+                "collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
+                f"Invoked with: {self!r}, {pack_hook!r}, {unpack_hook!r}"
             )
-        if self._packed() is not None:
+        if not node._node_freed and self._packed() is not None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
                 "only one pair of hooks is allowed at a time."
@@ -266,5 +267,6 @@ class disable_saved_tensors_hooks(scopes.Scope):
         return ((hook_stack, "disabled", self.message),)
 
 
+SavedTensor.__module__ = "tritorch._C._autograd"
 _C.register_part("pack_saved", pack_saved)
 _C.register_part("unpack_saved", _unpack_saved)

@@ -1,7 +1,7 @@
 """torch.autograd.variable: the class Variable."""
 
-from tritorch.autograd import Variable
+from tritorch.autograd import Variable, VariableMeta, passes
 
 __all__ = ["Variable", "VariableMeta"]
 
-VariableMeta = type(Variable)
+ImperativeEngine = passes.EngineBase

@@ -127,7 +127,8 @@ _MATH, _FLASH, _EFFICIENT, _CUDNN = range(4)
 
 def _enable(which: int, enabled: bool) -> None:
     if not isinstance(enabled, bool):
-        raise RuntimeError(f"set_sdp_use_math expects a bool, but got {type(enabled).__name__}")
+        name = ("math", "flash", "mem_efficient", "cudnn")[which]
+        raise RuntimeError(f"set_sdp_use_{name} expects a bool, but got {type(enabled).__name__}")
     numbers = [number for number in attention.allowed() if number != which]
     attention.allow(tuple(numbers + [which] * bool(enabled)), False)
 

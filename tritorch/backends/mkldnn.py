@@ -22,6 +22,11 @@ def is_available() -> bool:
     return False
 
 
+def is_acl_available() -> bool:
+    """False: there is no Arm Compute Library."""
+    return False
+
+
 class verbose(mkl.verbose):
     """`with verbose(level):` changes nothing without oneDNN."""
 

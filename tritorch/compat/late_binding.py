@@ -24,6 +24,12 @@ def _reduce_parameter(parameter: Any) -> Any:
     return reduce_parameter(parameter)
 
 
+def _reduce_typed_storage(storage: Any) -> Any:
+    from tritorch.serialization.storages import reduce_typed_storage
+
+    return reduce_typed_storage(storage)
+
+
 def _compile(*args: Any, **kwargs: Any) -> Any:
     from tritorch.compiler import compile
 
@@ -98,6 +104,7 @@ def _collect_garbage() -> None:
     collect_garbage()
 
 
+late_bound.reduce_typed_storage = _reduce_typed_storage
 late_bound.reduce_tensor, late_bound.reduce_parameter = _reduce_tensor, _reduce_parameter
 late_bound.compile, late_bound.do_bench, late_bound.worker_info = _compile, _do_bench, _worker_info
 late_bound.as_sparse_gradcheck, late_bound.make_tensor = _as_sparse_gradcheck, _make_tensor

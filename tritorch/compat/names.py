@@ -36,6 +36,19 @@ def _lines() -> dict[str, str]:
     return {path: names for path, _, names in lines}
 
 
+@functools.cache
+def _listed() -> dict[str, str]:
+    path = os.path.join(os.path.dirname(__file__), "public_names.txt")
+    with open(path, encoding="ascii") as file:
+        return dict(line.split(":", 1) for line in file.read().splitlines())
+
+
+def listed(path: str) -> list[str] | None:
+    """A module's `__all__` in PyTorch's order, as tools/record/public_names.py wrote it down."""
+    names = _listed().get(path)
+    return None if names is None else names.split()
+
+
 KINDS = ("^", "!", "#", "*")  # of a module's own names: classes, exceptions, values, enumerations
 
 

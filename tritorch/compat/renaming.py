@@ -41,6 +41,9 @@ def rename(name: str, module: types.ModuleType) -> None:
             module.__path__ = []  # what is below it in PyTorch can be asked for
         for known, value in names.defined_elsewhere(path):
             vars(module).setdefault(known, value)  # programs look through `vars`
+        listed = names.listed(path) if path else None
+        if listed is not None:
+            module.__all__ = listed  # type: ignore[attr-defined]
     private = []
     known_here = path if is_torchs else None
     for value in list(vars(module).values()):

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tritorch.core.naming import qualified
+from tritorch.core.naming import error_names, qualified
 from tritorch.core.published import ATEN
 from tritorch.core.tensor import Tensor
 
@@ -262,4 +262,6 @@ def _lacks(value: Any, error: Exception) -> bool:
 def type_name(value: Any) -> str:
     """A type as PyTorch writes it."""
     kind = type(value)
+    if kind in error_names:
+        return error_names[kind]
     return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__

@@ -78,9 +78,9 @@ def require_bool(function: str, name: str, value: Any, position: int | None = No
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Whether operators without a deterministic form raise (or warn).
+    """Sets whether operators raise (or warn) that have no deterministic form in PyTorch.
 
-    Every operator of tritorch is deterministic, so nothing raises in either mode.
+    Every operator of tritorch is deterministic: `utils.deterministic.keep_own = True` keeps those.
     """
     global _deterministic, _deterministic_warn_only, fills_memory
     require_bool("_set_deterministic_algorithms", "mode", mode, 1)
@@ -88,6 +88,29 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     _C.ambient_changes()
     _deterministic, _deterministic_warn_only = mode, mode and warn_only
     fills_memory = mode and _fill_uninitialized
+
+
+keeps_own_deterministic = False  # whether operators that only PyTorch lacks a form of may run
+
+
+def alert_not_deterministic(caller: str) -> None:
+    """Raises, or warns, where deterministic algorithms are asked for and PyTorch has none."""
+    if not _deterministic or keeps_own_deterministic:
+        return
+    said = f"{caller} does not have a deterministic implementation, but you set "
+    ask = "file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize "
+    ask += "adding deterministic support for this operation."
+    if _deterministic_warn_only:
+        warn(
+            f"{said}'torch.use_deterministic_algorithms(True, warn_only=True)'. You can {ask}",
+            stacklevel=3,
+        )
+        return
+    raise RuntimeError(
+        f"{said}'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for "
+        "this operation, or you can use the 'warn_only=True' option, if that's acceptable for "
+        f"your application. You can also {ask}"
+    )
 
 
 typed_home = "cpu"  # where `Tensor([1])` lies: set_default_tensor_type says it
@@ -175,6 +198,11 @@ def warn_once(
     if _warn_always or (of or message) not in _warned:
         _warned.add(of or message)
         warn(message, category, stacklevel=stacklevel)
+
+
+def forget_warning(message: str) -> None:
+    """A warning of `warn_once` is given again the next time."""
+    _warned.discard(message)
 
 
 kernels = 0  # changes with the functions that compute operators, and with how they are launched

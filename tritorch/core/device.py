@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from tritorch import _C
-from tritorch.core.naming import qualified
+from tritorch.core.naming import as_native, error_names, qualified
 from tritorch.core.scopes import ABOUT_TO_CHANGE, ScopeItself
 from tritorch.core.thread_state import carried
 
@@ -33,7 +33,9 @@ STAND_INS: dict[str, str] = {}  # types of devices that are names of others: `la
 
 def _taken_apart(text: str, index: int | None) -> tuple[str, int | None]:
     """The type and the index of "cuda:1"; index: what was passed beside it."""
-    match = re.fullmatch(r"([a-z_]+)(?::(0|[1-9]\d*))?", text)
+    if not text:
+        raise RuntimeError("Device string must not be empty")
+    match = re.fullmatch(r"([a-zA-Z_]+)(?::(0|[1-9]\d*))?", text)
     if match is None:
         raise RuntimeError(f"Invalid device string: '{text}'")
     if match[2] is None:
@@ -43,6 +45,34 @@ def _taken_apart(text: str, index: int | None) -> tuple[str, int | None]:
             f"type (string) must not include an index because index was passed explicitly: {text}"
         )
     return match[1], int(match[2])
+
+
+_UNSET: Any = object()  # an argument that was not passed
+
+
+def _misfit(got: str) -> TypeError:
+    return TypeError(
+        f"device() received an invalid combination of arguments - got ({got}), but expected one "
+        "of:\n * (torch.device device)\n * (str type, int index = -1)\n"
+    )
+
+
+def _from_keywords(type: Any, index: Any, other: dict[str, Any]) -> Any:
+    """The first argument as `device(device=...)`, the only other name that it has."""
+    if list(other) != ["device"] or type is not _UNSET or index is not None:
+        got = "" if type is _UNSET else type.__class__.__name__
+        named = [f"{key}={value.__class__.__name__}" for key, value in other.items()]
+        raise _misfit(", ".join([got] * bool(got) + named))
+    return other["device"]
+
+
+def _as_index(index: Any, type: Any) -> int:
+    """An index that is no plain int."""
+    if not hasattr(index, "__index__"):
+        raise TypeError(
+            f"device(): argument 'index' (position 2) must be int, not {index.__class__.__name__}"
+        )
+    return index.__index__()
 
 
 class device(ScopeItself):
@@ -55,7 +85,15 @@ class device(ScopeItself):
     type: str
     index: int | None
 
-    def __init__(self, type: str | int | device, index: int | None = None) -> None:
+    def __init__(
+        self, type: str | int | device = _UNSET, index: int | None = None, *more: Any, **other: Any
+    ) -> None:
+        if more:
+            raise _misfit(", ".join(each.__class__.__name__ for each in (type, index, *more)))
+        if other or type is _UNSET:
+            type = _from_keywords(type, index, other)
+        if index.__class__ is not int and index is not None:
+            index = _as_index(index, type)
         if isinstance(type, device):
             if index is not None:
                 raise TypeError(
@@ -63,17 +101,21 @@ class device(ScopeItself):
                 )
             index = type.index
             type = type.type
-        elif isinstance(type, int) and not isinstance(type, bool):
-            index = type
+        elif hasattr(type, "__index__") and not isinstance(type, (bool, _C.TensorBase)):
+            index = type.__index__()
+            if index >= 0 and not _C.device_count():
+                raise RuntimeError("Cannot access accelerator device when none is available.")
             type = "cuda"
-        elif isinstance(type, str):
+        elif isinstance(type, (str, bytes)):
+            if isinstance(type, bytes):
+                type = type.decode()
             if type not in _TYPES:
                 type, index = _taken_apart(type, index)
+        elif index is not None:
+            kind = error_names.get(type.__class__, type.__class__.__name__)
+            raise TypeError(f"device(): argument 'type' (position 1) must be str, not {kind}")
         else:
-            raise TypeError(
-                f"device() received an invalid combination of arguments - got "
-                f"({type.__class__.__name__})"
-            )
+            raise _misfit(type.__class__.__name__)
         if type not in _TYPES:
             if type != renamed.name:
                 raise RuntimeError(
@@ -110,6 +152,11 @@ class device(ScopeItself):
 
     def __hash__(self) -> int:
         return hash((self.type, self.index))
+
+    def _unordered(self, other: object) -> bool:
+        raise TypeError("comparison not implemented")
+
+    __lt__ = __le__ = __gt__ = __ge__ = _unordered
 
     def __reduce__(self) -> tuple[Any, ...]:
         return device, (self.type,) if self.index is None else (self.type, self.index)
@@ -156,6 +203,9 @@ class PretendedDevice(device):
         super().__init__(where.type, where.index)
         object.__setattr__(self, "backend", "meta")
         object.__setattr__(self, "mode", mode)
+
+
+as_native(device, "torch.device")
 
 
 class _Pretence(threading.local):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tritorch import _C
-from tritorch.core.naming import qualified
+from tritorch.core.naming import as_native, qualified
 
 
 class dtype:
@@ -51,9 +52,18 @@ class dtype:
 
         def __getattr__(self, name: str) -> Any:
             if name != "numpy":
-                raise AttributeError(f"'tritorch.dtype' object has no attribute '{name}'")
+                raise AttributeError(f"'torch.dtype' object has no attribute '{name}'")
             self.numpy = _numpy_dtype(self)  # at first use: ml_dtypes is imported for it
             return self.numpy
+
+    @property
+    def abbr(self) -> str:
+        """A short name: f32, i64, b8."""
+        if self.name in _SHORT:
+            return _SHORT[self.name]
+        if self.opaque or self.itemsize * 8 != int("0" + re.sub(r"\D", "", self.name)):
+            return _SHORT.get(self.name, re.sub("^float(?=[48]_)", "f", self.name).replace("_", ""))
+        return self.name[0] + re.sub(r"\D", "", self.name)
 
     def to_real(self) -> dtype:
         """The type of the real and imaginary parts."""
@@ -75,6 +85,8 @@ class dtype:
 
 dtype.__module__ = "tritorch"
 
+_SHORT = {"complex32": "c32", "bool": "b8", "bfloat16": "bf16", "bits16": "b16x1", "bits8": "b8x1",
+          "bits1x8": "b1x8", "bits2x4": "b2x4", "bits4x2": "b4x2"}  # fmt: skip
 _SCALAR_NAMES = {
     "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int",
     "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
@@ -143,6 +155,7 @@ STORED = {
     name: dtype(name, code, size, kind)
     for code, (name, size, kind) in enumerate(_STORED, len(_TABLE))
 }
+as_native(dtype, "torch.dtype", makes=False)
 complex32 = STORED["complex32"]
 for _name, _, _kind_letter in _STORED[3:]:
     STORED[_name].opaque = True

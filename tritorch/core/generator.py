@@ -11,6 +11,7 @@ import numpy as np
 from tritorch import _C
 from tritorch.core import locks
 from tritorch.core.device import device as Device
+from tritorch.core.naming import as_native
 from tritorch.core.scopes import Scope, scoped, set_back, unchanged
 
 DEFAULT_SEED = 67280421310721  # PyTorch's
@@ -26,7 +27,15 @@ class Generator:
 
     _told_by_value = True
 
-    def __init__(self, device: Any = "cpu") -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if len(args) > 1:
+            raise TypeError(
+                f"Generator() takes from 0 to 1 positional arguments but {len(args)} were given"
+            )
+        other = next((name for name in kwargs if name != "device"), None)
+        if other is not None:
+            raise TypeError(f"Generator() got an unexpected keyword argument '{other}'")
+        device = args[0] if args else kwargs.get("device", "cpu")
         self.device = Device(device)
         if self.device.type == "meta":
             raise RuntimeError("META device type not an accelerator.")
@@ -164,6 +173,7 @@ class Generator:
 
 
 Generator.__module__ = "tritorch._C"
+as_native(Generator, "torch._C.Generator", final=False)
 default_generator = Generator("cpu")
 default_generator.seed()  # a program that gives no seed draws other numbers every time
 _cuda: dict[int, Generator] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
 
@@ -9,17 +10,40 @@ import numpy as np
 
 from tritorch.core import defaults
 from tritorch.core.dtype import FROM_ML_DTYPES, as_dtype, dtype
-from tritorch.core.naming import qualified
+from tritorch.core.naming import as_native, qualified
 from tritorch.core.promotion import not_implemented
+
+
+def _only_type(name: str, args: tuple[Any, ...], other: dict[str, Any]) -> Any:
+    """The argument `type`, checked; None where it was not passed."""
+    if len(args) > 1 or (name == "iinfo" and not args) or set(other) - {"type"}:
+        if len(args) > 1 and name == "iinfo":
+            raise TypeError(f"iinfo() takes 1 positional argument but {len(args)} were given")
+        if len(args) > 1:
+            got = ", ".join(builtins.type(arg).__name__ for arg in args)
+            raise TypeError(
+                f"{name}() received an invalid combination of arguments - got ({got}), but "
+                "expected one of:\n * (torch.dtype type)\n * ()\n"
+            )
+        if "type" not in other:
+            raise TypeError(f'{name}() missing 1 required positional arguments: "type"')
+    if not args and "type" not in other:
+        return None
+    where, value = (" (position 1)", args[0]) if args else ("", other["type"])
+    kind = as_dtype(value)
+    if not isinstance(kind, dtype):
+        raise TypeError(
+            f"{name}(): argument 'type'{where} must be {qualified('dtype')}, not "
+            f"{builtins.type(value).__name__}"
+        )
+    return kind
 
 
 class finfo:
     """The limits of a floating-point type; of a complex one, those of its parts."""
 
-    def __init__(self, type: dtype | None = None) -> None:
-        kind = defaults.dtype() if type is None else as_dtype(type)
-        if not isinstance(kind, dtype):
-            raise TypeError(f"finfo(): argument 'type' must be {qualified('dtype')}, not {kind!r}")
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kind = _only_type("finfo", args, kwargs) or defaults.dtype()
         if not (kind.is_floating_point or kind.is_complex):
             raise TypeError(
                 f"{qualified('finfo')}() requires a floating point input type. Use "
@@ -53,17 +77,15 @@ class finfo:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, finfo) and self.dtype == other.dtype
 
-    def __hash__(self) -> int:
-        return hash(self.dtype)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("cannot pickle 'torch.finfo' object")
 
 
 class iinfo:
     """The limits of an integer type."""
 
-    def __init__(self, type: dtype) -> None:
-        type = as_dtype(type)
-        if not isinstance(type, dtype):
-            raise TypeError(f"iinfo(): argument 'type' must be {qualified('dtype')}, not {type!r}")
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        type = _only_type("iinfo", args, kwargs)
         if type.opaque and type.name.startswith("q"):
             raise not_implemented("dtype", type)
         if type.is_floating_point or type.is_complex or type.opaque:
@@ -85,5 +107,9 @@ class iinfo:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, iinfo) and self.dtype == other.dtype
 
-    def __hash__(self) -> int:
-        return hash(self.dtype)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("cannot pickle 'torch.iinfo' object")
+
+
+as_native(finfo, "torch.finfo")
+as_native(iinfo, "torch.iinfo")

@@ -28,6 +28,8 @@ dtype_and_device: Callable[[Any, device], tuple[dtype, device]]
 # serialization/rebuild.py: a tensor or a parameter as `__reduce_ex__` gives it
 reduce_tensor: Callable[[Tensor], Any]
 reduce_parameter: Callable[[Tensor], Any]
+# storage.py: a typed storage as a checkpoint of its own
+reduce_typed_storage: Callable[[TypedStorage], Any]
 # ops/shape/copying.py: elements written into an array of any kind
 write_array: Callable[[Any, Any], None]
 # ops/interpret/dispatch.py: answers of dispatch modes, and of classes that dispatch

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tritorch import _C
 from tritorch.arrays.strides import contiguous_strides, copy_strides
 from tritorch.arrays.symbolic import SymInt
-from tritorch.core.naming import qualified
+from tritorch.core.naming import as_native, qualified
 
 
 class layout:
@@ -36,6 +36,7 @@ sparse_csc: layout = layout("sparse_csc")
 sparse_bsr: layout = layout("sparse_bsr")
 sparse_bsc: layout = layout("sparse_bsc")
 jagged: layout = layout("jagged")
+as_native(layout, "torch.layout", makes=False)
 
 
 class memory_format:
@@ -59,6 +60,7 @@ contiguous_format: memory_format = memory_format("contiguous_format")
 preserve_format: memory_format = memory_format("preserve_format")
 channels_last: memory_format = memory_format("channels_last")
 channels_last_3d: memory_format = memory_format("channels_last_3d")
+as_native(memory_format, "torch.memory_format", makes=False)
 
 
 def format_strides(shape: Sequence[int], format: memory_format) -> tuple[int, ...]:

@@ -56,10 +56,9 @@ class _TypeMeta(type):
 def require_cuda(cls: Any) -> None:
     """Raises a TypeError where a typed class of the GPU is used without one."""
     if not _C.device_count():
-        raise TypeError(
-            f"type {qualified(f'cuda.{cls.__name__}')} not available. Torch not compiled with CUDA "
-            "enabled: no GPU was found."
-        )
+        sparse = "" if cls.layout is strided else "sparse."
+        name = qualified(f"cuda.{sparse}{cls.__name__}")
+        raise TypeError(f"type {name} not available. Torch not compiled with CUDA enabled.")
 
 
 def _make(name: str, kind: dtypes.dtype, is_cuda: bool) -> Any:
@@ -124,6 +123,8 @@ def set_default_tensor_type(t: Any) -> None:
         raise TypeError("only floating-point types are supported as the default type")
     if t.is_cuda:
         require_cuda(t)
+    if t.layout is not strided:
+        raise TypeError("only dense types are supported as the default type")
     defaults.set_default_dtype(t.dtype)
     defaults.set_default_device("cuda" if t.is_cuda else None)
     defaults.typed_home = "cuda" if t.is_cuda else "cpu"

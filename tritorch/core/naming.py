@@ -6,6 +6,24 @@ import importlib
 import sys
 from typing import Any
 
+from tritorch import _C
+
+# Classes that PyTorch writes in C, by what errors call them.
+error_names: dict[type, str] = {}
+
+
+def as_native(kind: type, name: str, makes: bool = True, final: bool = True) -> None:
+    """Lets a class appear in errors as PyTorch's class in C does, "torch.device", and takes no
+    subclasses of it from here on. One that makes nothing refuses to be called."""
+    error_names[kind] = name
+    if not makes:
+
+        def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
+            raise TypeError(f"cannot create '{name}' instances")
+
+        kind.__new__ = refuse  # type: ignore[assignment]
+    _C.name_type(kind, name, final)
+
 
 def package() -> Any:
     """The package's own module, with its public names as programs see them."""

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 from tritorch import _C
 from tritorch.arrays.symbolic import as_size
-from tritorch.core.naming import qualified
+from tritorch.core.naming import as_native, error_names, qualified
 
 
-def _as_sizes(sizes: Iterable[Any] = ()) -> tuple[Any, ...]:
-    values = tuple(sizes)
-    for value in values:
-        if not hasattr(value, "__index__"):
-            raise TypeError(
-                f"{qualified('Size')}() takes an iterable of 'int' (item is "
-                f"'{type(value).__name__}')"
-            )
-    return tuple(map(as_size, values))
+def _as_sizes(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    if kwargs:
+        raise TypeError("tuple() takes no keyword arguments")
+    return tuple(_sized(i, value) for i, value in enumerate(tuple(*args)))
+
+
+def _sized(i: int, value: Any) -> Any:
+    """An item as a size."""
+    tensor = isinstance(value, _C.TensorBase)
+    whole = not tensor or (value.numel() == 1 and value.dtype.name in _WHOLE)
+    if not (hasattr(value, "__index__") and whole):
+        raise TypeError(
+            f"{qualified('Size')}() takes an iterable of 'int' (item {i} is "
+            f"'{type(value).__name__}')"
+        )
+    size = as_size(value)
+    if type(size) is int and not -(2**63) <= size < 2**63:
+        raise ValueError("Overflow when unpacking long long")
+    return size
+
+
+_WHOLE = ("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64")
 
 
 class Size(_C.SizeBase):
@@ -38,13 +50,16 @@ class Size(_C.SizeBase):
 
     def __add__(self, other: Any) -> Size:
         if not isinstance(other, tuple):
-            return NotImplemented
+            kind = error_names.get(type(other), type(other).__name__)
+            raise TypeError(f"can only concatenate tuple (not {kind}) to {qualified('Size')}")
         return Size(tuple.__add__(self, other))
 
     def __radd__(self, other: Any) -> Size:
         return Size(tuple.__add__(other, self)) if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, times: Any) -> Size:
+        if not hasattr(times, "__index__"):
+            raise TypeError(f"can't multiply sequence by non-int of type '{type(times).__name__}'")
         return Size(tuple.__mul__(self, times))
 
     __rmul__ = __mul__
@@ -54,5 +69,6 @@ class Size(_C.SizeBase):
 
 
 Size.__module__ = "tritorch"
+as_native(Size, "torch.Size")
 _C.register_part("Size", Size)
 _C.register_part("as_sizes", _as_sizes)

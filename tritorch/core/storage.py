@@ -68,9 +68,17 @@ class _StorageBase:
     _fake_device: Any = None
     _checkpoint_offset: int | None = None
 
-    def new(self) -> Any:
+    def new(self, *args: Any) -> Any:
         """An empty storage of the same class."""
+        if args:
+            raise TypeError(f"StorageBase.new() takes no arguments ({len(args)} given)")
         return type(self)()
+
+    def _shared_incref(self) -> None:
+        """PyTorch counts the processes that map a file; here the file's own count is enough."""
+
+    def _shared_decref(self) -> None:
+        """See `_shared_incref`."""
 
     def get_device(self) -> int | None:
         """The index of the device; None on the CPU."""
@@ -85,8 +93,6 @@ for _name in [
     "_new_using_filename_cpu",
     "_share_fd_cpu_",
     "_share_filename_cpu_",
-    "_shared_decref",
-    "_shared_incref",
     "_set_cdata",
     "_swap_data_ptr_",
     "_resize_with_addr_",
@@ -96,6 +102,13 @@ for _name in [
 
 class StorageBase(_StorageBase):
     """The native half of a storage, in PyTorch."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is StorageBase:
+            raise RuntimeError(
+                "Cannot directly construct StorageBase; subclass it and then construct that"
+            )
+        return object.__new__(cls)
 
 
 _weakly_held: dict[int, Any] = {}  # by what `_weak_ref` gave
@@ -118,14 +131,21 @@ class UntypedStorage(StorageBase):
     _shared: Any
     _filename: str | None = None
 
-    def __init__(self, *args: Any, device: Any = "cpu") -> None:
+    def __init__(self, *args: Any, device: Any = "cpu", **other: Any) -> None:
         where = Device(device)
-        if len(args) > 1:
+        if len(args) > 1 or other:
+            got = [type(arg).__name__ for arg in args]
+            got += [f"{key}={type(value).__name__}" for key, value in other.items()]
             raise TypeError(
                 "torch.UntypedStorage() received an invalid combination of arguments - got "
-                f"({', '.join(type(arg).__name__ for arg in args)})"
+                f"({', '.join(got)})"
             )
-        if args and not hasattr(args[0], "__index__"):
+        if args and (isinstance(args[0], Tensor) or not hasattr(args[0], "__index__")):
+            if isinstance(args[0], Tensor) or not hasattr(args[0], "__iter__"):
+                raise RuntimeError(
+                    "torch.UntypedStorage(): Expected a sequence type, but got "
+                    f"{type(args[0]).__name__}"
+                )
             for value in args[0]:
                 if not hasattr(value, "__index__"):
                     raise RuntimeError(
@@ -222,9 +242,10 @@ class UntypedStorage(StorageBase):
         """The class's name, or the bytes in a storage of another class."""
         if dtype is None:
             return "torch.storage.UntypedStorage"
-        cls = dtype
-        if isinstance(dtype, str):
-            cls = object_named(dtype)
+        cls = object_named(dtype) if isinstance(dtype, str) else dtype
+        sparse = cls.is_sparse
+        if sparse:
+            raise RuntimeError("Cannot cast dense tensor to sparse tensor")
         if cls is type(self):
             return self
         return cls(len(self)).copy_(self, non_blocking)
@@ -337,6 +358,8 @@ class UntypedStorage(StorageBase):
         """A copy in page-locked memory."""
         if self.device.type != "cpu":
             raise TypeError(f"cannot pin '{self.type()}' only CPU memory can be pinned")
+        if device is not None:
+            Device(device)
         pinned = self._view(uint8, (self.nbytes(),), (1,), 0).pin_memory()
         return pinned.untyped_storage()
 
@@ -411,11 +434,12 @@ class UntypedStorage(StorageBase):
         return int((elements if type(elements) is np.ndarray else elements.numpy())[place])
 
     def _place(self, key: Any) -> int:
-        if not hasattr(key, "__index__"):
+        if isinstance(key, bool) or not hasattr(key, "__index__"):
             raise TypeError(f"can't index a torch.UntypedStorage with {type(key).__name__}")
         size, place = self.nbytes(), int(key)
         if not -size <= place < size:
-            raise IndexError(f"index {place} out of range for storage of size {size}")
+            shown = place + size if place < 0 else place  # as PyTorch counts by then
+            raise IndexError(f"index {shown} out of range for storage of size {size}")
         return place % size
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -437,6 +461,8 @@ class UntypedStorage(StorageBase):
 
     def fill_(self, value: int) -> UntypedStorage:
         """Sets every byte."""
+        if not hasattr(value, "__index__"):
+            raise RuntimeError(f"fill_ expects int, but got {type(value).__name__}")
         if type(self._array) is meta.MetaArray:
             return self
         elements, value = self._elements(uint8), int(value) & 255
@@ -487,6 +513,16 @@ class UntypedStorage(StorageBase):
         if key not in memo:
             memo[key] = self.clone()
         return memo[key]
+
+    def _get_shared_fd(self) -> int:
+        """A descriptor of the shared memory, for who maps it too."""
+        if not self.is_shared():
+            raise RuntimeError("couldn't retrieve a shared file descriptor")
+        from tritorch.core.sharing import segment_of
+
+        segment = segment_of(self._array)
+        assert segment is not None
+        return segment.descriptor()
 
     def __reduce__(self) -> Any:
         elements = self._elements(uint8)
@@ -585,6 +621,9 @@ class UntypedStorage(StorageBase):
 
     def __hash__(self) -> int:
         return hash((self.data_ptr(), self.nbytes()))
+
+
+UntypedStorage.to.__qualname__ = "_StorageBase.to"
 
 
 def _conversion(name: str, kind: Dtype) -> None:

@@ -11,6 +11,7 @@ everyone else nothing.
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -339,6 +340,7 @@ class Tensor(_C.TensorBase):
 
     def storage_type(self) -> Any:
         """The class of `storage()`."""
+        late_bound.warn_of_typed_storage()
         storage = self._typed_storage()
         return storage._get_legacy_storage_class() or type(storage)
 
@@ -557,7 +559,8 @@ class Tensor(_C.TensorBase):
             raise RuntimeError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
                 "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
-                "because of a tritorch.nn.utils.weight_norm usage."
+                "because of a torch.nn.utils.weight_norm usage, see "
+                "https://github.com/pytorch/pytorch/pull/103001"
             )
         if type(self) is not Tensor and not hasattr(type(self), "__tensor_flatten__"):
             wraps = type(self._array) is MetaArray and dispatching.dispatches(type(self))
@@ -742,6 +745,8 @@ def typename(obj: Any) -> str:
     """The name of a tensor's type (`tritorch.FloatTensor`), or of an object's class."""
     if isinstance(obj, Tensor):
         return obj.type()
+    if isinstance(obj, types.ModuleType):
+        return obj.__name__
     kind = obj if hasattr(obj, "__qualname__") else type(obj)
     module = getattr(kind, "__module__", "builtins")
     return kind.__qualname__ if module in ("", "builtins") else f"{module}.{kind.__qualname__}"

@@ -14,7 +14,7 @@ from tritorch import _C
 from tritorch.core import defaults, late_bound, published
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import STORED, all_dtypes, dtype as Dtype
-from tritorch.core.naming import qualified
+from tritorch.core.naming import as_native, qualified
 from tritorch.core.storage import CONVERSIONS, UntypedStorage, shown
 
 _QUANTIZED = {
@@ -30,15 +30,20 @@ _DTYPES = {kind.name: kind for kind in all_dtypes} | STORED
 STORAGE_NAMES = {_DTYPES[name]: f"{word}Storage" for name, word in (_NAMES | _QUANTIZED).items()}
 
 
-def warn_of_removal(stacklevel: int = 2) -> None:
-    """Says once in a process that typed storages are deprecated."""
-    defaults.warn_once(
-        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be "
-        "the only storage class. This should only matter to you if you are using storages "
-        "directly.  To access UntypedStorage directly, use tensor.untyped_storage() instead of "
-        "tensor.storage()",
-        stacklevel=stacklevel + 2,
-    )
+_REMOVAL = (
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be "
+    "the only storage class. This should only matter to you if you are using storages "
+    "directly.  To access UntypedStorage directly, use tensor.untyped_storage() instead of "
+    "tensor.storage()"
+)
+
+
+def warn_of_removal(stacklevel: int = 2, always: bool = False, forget: bool = False) -> None:
+    """Says once in a process that typed storages are deprecated; forget: it may say so again."""
+    if always or forget:
+        defaults.forget_warning(_REMOVAL)
+    if not forget:
+        defaults.warn_once(_REMOVAL, stacklevel=stacklevel + 2)
 
 
 def _refused(who: str, why: str, error: type[Exception] = RuntimeError) -> Exception:
@@ -58,7 +63,12 @@ class TypedStorage:
         dtype: Any = None,
         device: Any = None,
         _internal: bool = False,
+        **other: Any,
     ) -> None:
+        if other:
+            raise TypeError(
+                f"TypedStorage.__new__() got an unexpected keyword argument '{next(iter(other))}'"
+            )
         if not _internal:
             warn_of_removal()
         who = "TypedStorage.__init__"
@@ -78,18 +88,25 @@ class TypedStorage:
                     TypeError,
                 )
             self.dtype: Dtype = dtype
+            self._dtype = dtype
             self._untyped_storage = wrap_storage
             return
-        self.dtype = defaults.dtype() if dtype is None else dtype
+        if dtype is not None and not isinstance(dtype, Dtype):
+            raise TypeError(
+                f"tensor(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}"
+            )
+        self.dtype = self._dtype = defaults.dtype() if dtype is None else dtype
         where = Device("cpu" if device is None else device)
         if len(args) > 1:
             raise _refused(who, "Too many positional arguments")
         given = args[0] if args else 0
-        if hasattr(given, "__index__"):
+        if hasattr(given, "__index__") and not isinstance(given, _C.TensorBase):
             self._untyped_storage = UntypedStorage(int(given) * self.dtype.itemsize, device=where)
         elif isinstance(given, Sequence):
             if isinstance(given, (str, bytes)):
                 raise TypeError(f"new(): invalid data type '{type(given).__name__}'")
+            if any(isinstance(each, str) for each in given):
+                raise TypeError("must be real number, not str")
             values = published.public.tensor(list(given), dtype=self._numbers(), device=where)
             self._untyped_storage = values.untyped_storage()
         else:
@@ -154,6 +171,19 @@ class TypedStorage:
         return self.dtype.itemsize
 
     _element_size = element_size
+
+    def _maybe_wrap_index(self, idx: int | None, is_stop: bool = False) -> int:
+        """An index, counted from the front; is_stop: of a slice's end, which may be behind all."""
+        size = self.size()
+        if idx is None:
+            return size if is_stop else 0
+        if not hasattr(idx, "__index__"):
+            raise TypeError(f"can't index a {type(self)} with {type(idx)}")
+        if is_stop and idx > size:
+            return size
+        if not -size <= idx < size + is_stop:
+            raise IndexError(f"index {idx} out of range for storage of size {size}")
+        return int(idx) % size if not is_stop else int(idx) + (size if idx < 0 else 0)
 
     @property
     def device(self) -> Device:
@@ -271,10 +301,10 @@ class TypedStorage:
 
     # ---- elsewhere, otherwise --------------------------------------------------------------------
 
-    def _wrapped(self, untyped: UntypedStorage) -> TypedStorage:
+    def _new_wrapped_storage(self, untyped: UntypedStorage) -> TypedStorage:
         return TypedStorage(wrap_storage=untyped, dtype=self.dtype, _internal=True)
 
-    _new_wrapped_storage = _wrapped
+    _wrapped = _new_wrapped_storage
 
     def _to(self, dtype: Dtype) -> TypedStorage:
         """The elements as another dtype, in memory of their own."""
@@ -355,6 +385,9 @@ class TypedStorage:
     def __sizeof__(self) -> int:
         return super().__sizeof__() + self.nbytes()
 
+    def __reduce__(self) -> Any:
+        return late_bound.reduce_typed_storage(self)
+
     def __repr__(self) -> str:
         return (
             f"{shown(self)}\n[torch.storage.TypedStorage(dtype={self.dtype}, "
@@ -425,8 +458,12 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
 
     def __new__(
         cls, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None,
-        _internal: bool = False,
+        _internal: bool = False, **other: Any,
     ) -> Any:  # fmt: skip
+        if other:
+            raise TypeError(
+                f"TypedStorage.__new__() got an unexpected keyword argument '{next(iter(other))}'"
+            )
         if not _internal:
             warn_of_removal()
         if cls is _LegacyStorage:
@@ -439,7 +476,10 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
         if wrap_storage is None:
             if len(args) > 1:
                 raise _refused(who, "Too many positional arguments")
-            if args and not hasattr(args[0], "__index__") and not isinstance(args[0], Sequence):
+            if args and (
+                isinstance(args[0], _C.TensorBase)
+                or not (hasattr(args[0], "__index__") or isinstance(args[0], Sequence))
+            ):
                 raise _refused(who, f"Argument type not recognized: {type(args[0])}", TypeError)
             if cls._home == "cuda" and not _C.device_count():
                 raise AssertionError("Torch not compiled with CUDA enabled")
@@ -458,6 +498,12 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
                 f"Device of 'wrap_storage' must be {cls._home}, but got {wrap_storage.device.type}",
             )
         return TypedStorage(wrap_storage=wrap_storage, dtype=cls._dtype, _internal=True)
+
+    @classmethod
+    def _new_shared(cls, size: int) -> TypedStorage:  # type: ignore[override]
+        """Elements in memory that other processes can see."""
+        untyped = UntypedStorage._new_shared(size * cls._dtype.itemsize)
+        return TypedStorage(wrap_storage=untyped, dtype=cls._dtype, _internal=True)
 
 
 def _legacy(name: str, kind: Dtype, home: str) -> Any:
@@ -500,4 +546,6 @@ def _of_tensor(tensor: Any) -> TypedStorage:
     return TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True)
 
 
+as_native(TypedStorage, "torch.storage.TypedStorage", final=False)
+as_native(UntypedStorage, "torch.storage.UntypedStorage", final=False)
 late_bound.typed_storage, late_bound.warn_of_typed_storage = _of_tensor, warn_of_removal

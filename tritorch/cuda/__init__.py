@@ -244,6 +244,7 @@ def get_arch_list() -> list[str]:
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     """Whether one GPU can read another's memory directly."""
+    _C.load_driver()
     here, there = cuda_index(device), cuda_index(peer_device)
     for index in (here, there):
         if not 0 <= index < _C.device_count():

@@ -108,7 +108,9 @@ max_memory_cached = deprecated(
 
 
 def host_memory_stats() -> dict[str, Any]:
-    """Statistics of the pinned host memory."""
+    """Statistics of the pinned host memory; none before the driver is loaded."""
+    if not _C.driver_loaded():
+        return OrderedDict()
     return OrderedDict(sorted(_C.host_memory_stats().items()))
 
 

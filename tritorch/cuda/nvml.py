@@ -23,10 +23,14 @@ def _library() -> Any:
     try:
         library = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError as error:
-        raise ModuleNotFoundError(
+        missing = ModuleNotFoundError(
+            "nvidia-ml-py does not seem to be installed or it can't be imported."
+        )
+        missing.add_note(
             "libnvidia-ml.so.1 could not be loaded: it comes with NVIDIA's driver, and tells "
             "utilization, temperature, power and clocks of a GPU"
-        ) from error
+        )
+        raise missing from error
     _check(library.nvmlInit_v2(), "nvmlInit")
     return library
 

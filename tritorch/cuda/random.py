@@ -26,6 +26,7 @@ default_generators = _DefaultGenerators()
 
 def get_rng_state(device: Any = "cuda") -> Any:
     """The state of a GPU's generator, a tensor of bytes on the CPU."""
+    _C.load_driver()
     return cuda_generator(cuda_index(device)).get_state()
 
 
@@ -70,4 +71,5 @@ def seed_all() -> None:
 
 def initial_seed() -> int:
     """The seed of the current GPU's generator."""
+    _C.load_driver()
     return cuda_generator(_C.current_device()).initial_seed()

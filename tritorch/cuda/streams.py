@@ -222,12 +222,14 @@ streams.of_backends["cuda"] = Stream, Event
 
 def current_stream(device: Any = None) -> Stream:
     """The stream that work on a device goes to, on this thread."""
+    _C.load_driver()
     index = cuda_index(device)
     return Stream(stream_id=_C.current_stream(index), device_index=index)
 
 
 def default_stream(device: Any = None) -> Stream:
     """The device's default stream."""
+    _C.load_driver()
     return Stream(stream_id=0, device_index=cuda_index(device))
 
 

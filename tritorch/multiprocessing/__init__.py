@@ -24,12 +24,14 @@ from tritorch.multiprocessing.spawn import (
 __all__ = ["get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy"]
 __all__ += _python.__all__
 
-_STRATEGIES = {"file_descriptor", "file_system"}
+_all_sharing_strategies = {"file_descriptor", "file_system"}
+_sharing_strategy = "file_descriptor"
+init_reductions = reductions.init_reductions
 
 
 def get_all_sharing_strategies() -> set[str]:
     """What set_sharing_strategy takes."""
-    return set(_STRATEGIES)
+    return set(_all_sharing_strategies)
 
 
 def get_sharing_strategy() -> str:
@@ -40,10 +42,22 @@ def get_sharing_strategy() -> str:
 def set_sharing_strategy(new_strategy: str) -> None:
     """How memory is shared from now on: by nameless files, each with an open descriptor, or by
     named ones in /dev/shm, which are removed when the last process of the family ends."""
-    assert new_strategy in _STRATEGIES, (
-        f"invalid sharing strategy {new_strategy!r}, expected one of {_STRATEGIES}"
+    assert new_strategy in _all_sharing_strategies, (
+        f"invalid sharing strategy {new_strategy!r}, expected one of {_all_sharing_strategies}"
     )
     _named.use(new_strategy == "file_system")
+
+
+def _set_thread_name(name: str, /) -> None:
+    """Names this thread for tools that list threads."""
+    with open("/proc/thread-self/comm", "w") as file:
+        file.write(name[:15])
+
+
+def _get_thread_name() -> str:
+    """The name of this thread."""
+    with open("/proc/thread-self/comm") as file:
+        return file.read().rstrip("\n")
 
 
 reductions.init_reductions()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from multiprocessing import reduction
 from typing import Any
 
 import numpy as np
 
 from tritorch.arrays import arrays
-from tritorch.core import lending, sharing
+from tritorch.core import lending, locks, published, sharing
+from tritorch.core.layout import strided
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.core.typed_storage import TypedStorage
@@ -29,6 +31,12 @@ def check_sendable(tensor: Tensor) -> None:
 def reduce_tensor(tensor: Tensor) -> Any:
     """A tensor as its shared storage and its place in it."""
     check_sendable(tensor)
+    if tensor.device.type == "meta" and type(tensor) is Tensor:
+        where = tuple(tensor.size()), tensor.stride(), tensor.storage_offset()
+        nbytes = tensor.untyped_storage().nbytes()
+        return rebuild_meta_tensor, (Tensor, *where, tensor.dtype, nbytes, tensor.requires_grad)
+    if tensor.layout is not strided:
+        return tensor.__reduce_ex__(5)
     if not (tensor.is_cuda or tensor.is_nested):  # a nested tensor's parts are sent so
         sharing.share(tensor.untyped_storage(), tensor)
     return tensor.__reduce_ex__(5)
@@ -36,6 +44,10 @@ def reduce_tensor(tensor: Tensor) -> Any:
 
 def reduce_storage(storage: UntypedStorage) -> Any:
     """A storage as its file, to be mapped again; moves it into shared memory where it is not."""
+    if storage.device.type == "meta":
+        raise RuntimeError("Cannot pickle meta storage; try pickling a meta tensor instead")
+    if not storage.nbytes():
+        return rebuild_storage_empty, (type(storage),)
     if storage.is_cuda:
         return _reduce_loan(lending.lend(storage))
     nbytes = storage.nbytes()
@@ -46,7 +58,7 @@ def reduce_storage(storage: UntypedStorage) -> Any:
     if isinstance(segment, named.NamedSegment):
         return _rebuild_named, (named.lend(segment), segment.nbytes, skip, nbytes)
     handle = reduction.DupFd(segment.descriptor())
-    return _rebuild_from_file, (handle, segment.nbytes, skip, nbytes)
+    return rebuild_storage_fd, (handle, segment.nbytes, skip, nbytes)
 
 
 def _reduce_loan(loan: lending.Loan) -> Any:
@@ -73,7 +85,7 @@ def _rebuild_loan(files: list[Any], counters: Any, loan: lending.Loan) -> Untype
 
 def reduce_typed_storage(storage: TypedStorage) -> Any:
     """An untyped storage and the dtype."""
-    return _rebuild_typed, (storage.untyped(), storage.dtype)
+    return rebuild_typed_storage, (storage.untyped(), storage.dtype)
 
 
 def _storage_in(segment: sharing.Segment, skip: int, nbytes: int) -> UntypedStorage:
@@ -82,7 +94,8 @@ def _storage_in(segment: sharing.Segment, skip: int, nbytes: int) -> UntypedStor
     return storage
 
 
-def _rebuild_from_file(handle: Any, size: int, skip: int, nbytes: int) -> UntypedStorage:
+def rebuild_storage_fd(handle: Any, size: int, skip: int, nbytes: int) -> UntypedStorage:
+    """A storage in the file that a descriptor stands for."""
     return _storage_in(sharing.attach(handle.detach(), size), skip, nbytes)
 
 
@@ -90,7 +103,8 @@ def _rebuild_named(name: str, size: int, skip: int, nbytes: int) -> UntypedStora
     return _storage_in(named.receive(name, size), skip, nbytes)
 
 
-def _rebuild_typed(storage: UntypedStorage, dtype: Any) -> TypedStorage:
+def rebuild_typed_storage(storage: UntypedStorage, dtype: Any) -> TypedStorage:
+    """A typed storage on an untyped one."""
     return TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 
 
@@ -121,6 +135,67 @@ def init_reductions() -> None:
     register(UntypedStorage, reduce_storage)
     register(TypedStorage, reduce_typed_storage)
     register(Event, reduce_event)
+
+
+def rebuild_storage_empty(cls: Any) -> Any:
+    """A storage without elements."""
+    return cls()
+
+
+def rebuild_meta_tensor(
+    cls: Any, size: Any, stride: Any, offset: int, dtype: Any, nbytes: int, requires_grad: bool
+) -> Any:
+    """A tensor without memory."""
+    from tritorch.nn.parameter import Parameter
+
+    tensor = published.public.empty_strided(size, stride, dtype=dtype, device="meta")
+    if cls is Parameter:
+        return Parameter(tensor, requires_grad=requires_grad)
+    return tensor.requires_grad_(requires_grad)
+
+
+def fd_id(fd: int) -> tuple[int, int]:
+    """The inode and device of a descriptor's file."""
+    status = os.fstat(fd)
+    return status.st_ino, status.st_dev
+
+
+class SharedCache(dict[Any, Any]):
+    """References to memory that came from other processes, by its file."""
+
+    def __init__(self) -> None:
+        self.limit = 128
+        self.lock = locks.lock()
+
+    def get(self, key: Any) -> Any:  # type: ignore[override]
+        """The reference of a file; None without one."""
+        with self.lock:
+            return dict.get(self, key)
+
+    def __setitem__(self, key: Any, storage_ref: StorageWeakRef) -> None:
+        with self.lock:
+            dict.__setitem__(self, key, storage_ref)
+            if len(self) > self.limit:
+                self.free_dead_references()
+
+    def free_dead_references(self) -> None:
+        """Drops references to memory that is gone."""
+        live = 0
+        for key, reference in list(self.items()):
+            if reference.expired():
+                del self[key]
+            else:
+                live += 1
+        self.limit = max(128, live * 2)
+
+
+shared_cache = SharedCache()
+
+
+def storage_from_cache(cls: Any, key: Any) -> Any:
+    """The storage on a file that is mapped already; None without one."""
+    reference = shared_cache.get(key)
+    return None if reference is None else cls._new_with_weak_ptr(reference.cdata)
 
 
 class StorageWeakRef:

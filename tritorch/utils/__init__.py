@@ -50,6 +50,8 @@ _LATE = (
 def _come_late(name: str) -> object:
     if name in _LATE:
         return importlib.import_module(f"tritorch.utils.{name}")
+    if name == "ThroughputBenchmark":
+        return importlib.import_module("tritorch.utils.throughput_benchmark").ThroughputBenchmark
     if name in _REGISTRATION:
         return getattr(importlib.import_module("tritorch.utils.backend_registration"), name)
     raise AttributeError(f"module 'tritorch.utils' has no attribute {name!r}")

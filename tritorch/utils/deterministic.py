@@ -16,6 +16,16 @@ class _Settings(types.ModuleType):
     """The module, whose attribute is the setting."""
 
     @property
+    def keep_own(self) -> bool:
+        """True if operators run, while `use_deterministic_algorithms` is on, that are
+        deterministic here and have no deterministic form in PyTorch."""
+        return defaults.keeps_own_deterministic
+
+    @keep_own.setter
+    def keep_own(self, mode: bool) -> None:
+        defaults.keeps_own_deterministic = bool(mode)
+
+    @property
     def fill_uninitialized_memory(self) -> bool:
         """Whether `torch.empty` and its like give NaN, or the largest integer, while
         `use_deterministic_algorithms` is on."""

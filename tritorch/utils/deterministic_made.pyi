@@ -20,5 +20,6 @@ from tritorch import return_types as _return_types
 
 
 
+keep_own: _b.bool
 fill_uninitialized_memory: _b.bool
-__all__ = ['fill_uninitialized_memory']
+__all__ = ['fill_uninitialized_memory', 'keep_own']

@@ -38,6 +38,9 @@ class BenchmarkExecutionStats:
     num_iters: int
 
 
+BenchmarkConfig.__module__ = BenchmarkExecutionStats.__module__ = "tritorch"
+
+
 def format_time(
     time_us: float | None = None, time_ms: float | None = None, time_s: float | None = None
 ) -> str:
@@ -45,7 +48,7 @@ def format_time(
     given = {"us": time_us, "ms": time_ms, "s": time_s}
     found = [(value, unit) for unit, value in given.items() if value is not None]
     if len(found) != 1:
-        raise AssertionError("format_time(): expected one of time_us, time_ms and time_s")
+        raise AssertionError("Expected only one of time_us, time_ms, time_s is given.")
     ((value, unit),) = found
     scale = {"us": 1.0, "ms": 1e3, "s": 1e6}
     microseconds = value * scale[unit]
@@ -104,8 +107,6 @@ class ThroughputBenchmark:
     """
 
     def __init__(self, module: Callable[..., Any]) -> None:
-        if not callable(module):
-            raise TypeError(f"ThroughputBenchmark: expected a module, got {type(module).__name__}")
         self._module = module
         self._inputs: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
@@ -147,7 +148,7 @@ class ThroughputBenchmark:
             )
         if not self._inputs:
             raise RuntimeError(
-                "Please provide benchmark inputs. Did you forget to call add_input()?"
+                "Please provide benchmark inputs.Did you forget to call add_input()? "
             )
         return _Threads(self._module, self._inputs, config).run()
 

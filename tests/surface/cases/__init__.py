@@ -1,6 +1,18 @@
 """Families of expressions, each a list of lines; PREPARE is run before each line."""
 
-from . import devices, eager, names, private, storages, utilities, wrong
+from . import (
+    around,
+    devices,
+    eager,
+    graphs,
+    names,
+    private,
+    settings,
+    storages,
+    types,
+    utilities,
+    wrong,
+)
 
 PREPARE = """
 __name__ = "__main__"
@@ -17,5 +29,17 @@ b = torch.tensor([True, False])
 """
 
 FAMILIES: dict[str, list[str]] = {}
-for _module in (wrong, names, storages, devices, utilities, private, eager):
+for _module in (
+    wrong,
+    names,
+    storages,
+    devices,
+    utilities,
+    private,
+    types,
+    graphs,
+    settings,
+    around,
+    eager,
+):
     FAMILIES |= {name: list(lines) for name, lines in _module.FAMILIES.items()}

@@ -95,9 +95,9 @@ def _absent(name: str, error: type[Exception], message: str) -> None:
     setattr(Tensor, name, method)
 
 
-_absent("xpu", AssertionError, "tritorch has no XPU devices")
-_absent("mtia", AssertionError, "tritorch has no MTIA devices")
-_absent("ipu", RuntimeError, "tritorch is not linked with support for ipu devices")
+_absent("xpu", AssertionError, "Torch not compiled with XPU enabled")
+_absent("mtia", AssertionError, "Torch not compiled with MTIA enabled")
+_absent("ipu", RuntimeError, "PyTorch is not linked with support for ipu devices")
 
 
 def _delete_item(self: Tensor, index: Any) -> NoReturn:

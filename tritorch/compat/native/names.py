@@ -7,10 +7,11 @@ import importlib
 import weakref
 from typing import Any
 
-from tritorch import _C, cpu, cuda, overrides
-from tritorch.autograd import duals, function, passes
+from tritorch import _C, autograd, cpu, cuda, overrides
+from tritorch.autograd import duals, function, grad_mode, passes
 from tritorch.backends import _libraries
 from tritorch.compat import settings
+from tritorch.compat.torch_private import _awaits as _calls
 from tritorch.core import (
     defaults,
     device as devices,
@@ -28,6 +29,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import broadcast_shapes
 from tritorch.ops.shape.factory import from_dlpack
 from tritorch.schema.infer import infer_type
+from tritorch.schema.tags import Listed
 from tritorch.utils import _foreach_utils
 
 has_spectral = settings.has_spectral
@@ -97,6 +99,21 @@ def _get_deterministic_algorithms() -> bool:
 def _set_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """`use_deterministic_algorithms`."""
     defaults.use_deterministic_algorithms(mode, warn_only=warn_only)
+
+
+def _get_deterministic_algorithms_warn_only() -> bool:
+    """True if it is on and only warns."""
+    return defaults.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _get_deterministic_fill_uninitialized_memory() -> bool:
+    """True if it fills memory that nobody has written."""
+    return defaults.get_fill_uninitialized_memory()
+
+
+def _set_deterministic_fill_uninitialized_memory(mode: bool, /) -> None:
+    """Sets it."""
+    defaults.set_fill_uninitialized_memory(mode)
 
 
 def _get_warnAlways() -> bool:
@@ -269,6 +286,46 @@ class _WeakTensorRef:
         return self._reference() is None
 
 
+_EngineBase = _ImperativeEngine = passes.EngineBase
+_LegacyVariableBase = autograd.LegacyVariableBase
+_Await = _calls.NativeAwait
+_awaitable, _awaitable_nowait = _calls._awaitable, _calls._awaitable_nowait
+_awaitable_wait = _calls._awaitable_wait
+
+
+def _set_view_replay_enabled(enabled: bool, /) -> None:
+    """Sets whether views are made anew by their own operators after writes: they always are."""
+    grad_mode._settings.view_replay = bool(enabled)
+
+
+def _conv_determine_backend_memory_format(input: Any, weight: Any, backend: Any, /) -> Any:
+    """In which format a convolution gives its result."""
+    if not isinstance(backend, _ConvBackend):
+        raise TypeError(
+            "_conv_determine_backend_memory_format(): incompatible function arguments. The "
+            "following argument types are supported:\n    1. (arg0: torch.Tensor, arg1: "
+            "torch.Tensor, arg2: torch._C._ConvBackend) -> torch.memory_format\n\nInvoked with: "
+            f"{input!r}, {weight!r}, {backend!r}"
+        )
+    last = layouts.channels_last_3d if input.dim() == 5 else layouts.channels_last
+    formatted = any(each.is_contiguous(memory_format=last) and not each.is_contiguous()
+                    for each in (input, weight) if each.dim() in (4, 5))  # fmt: skip
+    takes = backend in (
+        _ConvBackend.Cudnn,
+        _ConvBackend.CudnnTranspose,
+        _ConvBackend.Mkldnn,
+        _ConvBackend.MkldnnEmpty,
+        _ConvBackend.Slow2d,
+        _ConvBackend.Xnnpack2d,
+    )
+    return last if formatted and takes else layouts.contiguous_format
+
+
+def _cxx_flags() -> str:
+    """The flags of the compiler that the extension was made with are not kept."""
+    return ""
+
+
 def _log_api_usage_once(event: str, /) -> None:
     """Nobody counts."""
 
@@ -410,7 +467,7 @@ def _set_fp32_precision_setter(backend: str, op: str, how: str) -> str:
     return how
 
 
-class _ConvBackend(enum.Enum):
+class _ConvBackend(Listed):
     """What computes a convolution, by PyTorch's names."""
 
     CudaDepthwise2d = 0

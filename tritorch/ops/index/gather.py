@@ -716,6 +716,8 @@ _put = Operator(
 @public(inplace=True, alone=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of input with source at indices of the flattened input."""
+    if not accumulate:
+        defaults.alert_not_deterministic("put_")
     if index.dtype is not int64:
         raise RuntimeError(
             f"put_(): Expected a long tensor for index, but got {scalar_name(index.dtype)}"

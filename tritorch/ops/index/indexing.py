@@ -596,6 +596,10 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ..
 @exact_out("nonzero: Expected out tensor to have scalar type {Result} but got scalar type{Out}")
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     """The indices of elements that are not 0: a matrix, or a vector for each dim."""
+    if not isinstance(as_tuple, bool):
+        raise TypeError(
+            f"nonzero(): argument 'as_tuple' must be bool, not {type(as_tuple).__name__}"
+        )
     if as_tuple and out is not None:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     if as_tuple:

@@ -17,7 +17,7 @@ from tritorch import _C
 from tritorch.autograd import no_grad
 from tritorch.core import dtype as dtypes, scopes
 from tritorch.core.dtype import STORED, dtype
-from tritorch.core.naming import qualified
+from tritorch.core.naming import as_native, qualified
 from tritorch.core.printing import add_suffixes, contents_of
 from tritorch.core.promotion import scalar_name
 from tritorch.core.tensor import Tensor, in_place_of
@@ -42,6 +42,7 @@ per_channel_affine = qscheme("per_channel_affine")
 per_tensor_symmetric = qscheme("per_tensor_symmetric")
 per_channel_symmetric = qscheme("per_channel_symmetric")
 per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
+as_native(qscheme, "torch.qscheme", makes=False)
 
 # The integers' type and bounds.  Those below 8 bits are not packed here: each has a byte.
 KINDS: dict[dtype, tuple[dtype, int, int]] = {

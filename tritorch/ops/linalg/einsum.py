@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
+from tritorch.core.arguments import type_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.matmul import bmm
 from tritorch.ops.record.ends import ends_as
@@ -77,7 +78,17 @@ def _read(args: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
                 "einsum(): must specify the equation string and at least one operand, or "
                 "at least one operand and its subscripts list"
             )
+        for k, operand in enumerate(operands):
+            if not isinstance(operand, Tensor):
+                raise TypeError(
+                    f"expected Tensor as element {k} in argument 1, but got {type_name(operand)}"
+                )
         return args[0], list(operands)
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or "
+            "at least one operand and its subscripts list"
+        )
     letter = lambda s: "..." if s is Ellipsis else _letter(s)
     pairs = len(args) // 2
     equation = ",".join("".join(map(letter, args[2 * i + 1])) for i in range(pairs))
@@ -87,21 +98,32 @@ def _read(args: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
 
 
 def _letter(s: int) -> str:
-    if not 0 <= s < len(_LETTERS):
-        raise ValueError("einsum(): subscripts in subscript list are not within range [0, 52)")
+    if not (s >= 0 and s < len(_LETTERS)):
+        raise ValueError(
+            "einsum(): subscript in subscript list is not within the valid range [0, 52)"
+        )
     return _LETTERS[s]
 
 
-def _labels(term: str, what: str) -> list[str]:
-    term = term.replace(" ", "")
+def _labels(term: str, what: str, start: int) -> list[str]:
+    """The subscripts of one operand, or of the output; start: where they begin in the equation."""
     before, dots, after = term.partition("...")
-    for char in before + after:
-        if char == ".":
-            raise RuntimeError(f"einsum(): found '.' {what} that is not part of any ellipsis")
-        if not char.isalpha():
+    for at, char in enumerate(term):
+        if char == "." and not len(before) <= at < len(before) + 3:
+            if dots and at > len(before):
+                why = (
+                    "but an ellipsis (...) was already found" if what == "output"
+                    else "for which an ellipsis was already found"
+                )  # fmt: skip
+            else:
+                why = "that is not part of any ellipsis" + " (...)" * (what == "output")
+            raise RuntimeError(f"einsum(): found '.' for {what} {why}")
+        if not ((char.isalpha() and char.isascii()) or char in " ."):
             raise RuntimeError(
-                f"einsum(): invalid subscript given {what}, subscripts must be in [a-zA-Z]"
+                f"einsum(): invalid subscript given at index {start + at} in the equation string, "
+                "subscripts must be in [a-zA-Z]"
             )
+    before, after = before.replace(" ", ""), after.replace(" ", "")
     return [*before, *(["..."] if dots else []), *after]
 
 
@@ -115,7 +137,10 @@ def _parse(equation: str, ranks: tuple[int, ...]) -> tuple[list[list[str]], list
         raise RuntimeError(
             f"einsum(): {more} operands were provided than specified in the equation"
         )
-    parsed = [_labels(term, f"for the {_ordinal(i)} operand") for i, term in enumerate(terms)]
+    starts = [sum(len(term) + 1 for term in terms[:i]) for i in range(len(terms))]
+    parsed = [
+        _labels(term, f"operand {i}", start) for i, (term, start) in enumerate(zip(terms, starts))
+    ]
     width = 0
     for i, (labels, rank) in enumerate(zip(parsed, ranks)):
         plain = len(labels) - ("..." in labels)
@@ -135,7 +160,7 @@ def _parse(equation: str, ranks: tuple[int, ...]) -> tuple[list[list[str]], list
     dots = [f".{k}" for k in range(width)]
     if arrow:
         output = []
-        for label in _labels(right, "for the output"):
+        for label in _labels(right, "output", len(left) + 2):
             output.extend(dots if label == "..." else [label])
         for label in output:
             if not label.startswith(".") and not any(label in labels for labels in full):
@@ -155,10 +180,6 @@ def _parse(equation: str, ranks: tuple[int, ...]) -> tuple[list[list[str]], list
     return full, output
 
 
-def _ordinal(i: int) -> str:
-    return f"{i}th" if i > 2 else ("0th", "1st", "2nd")[i]
-
-
 def _wrong_rank(i: int, rank: int, plain: int) -> None:
     raise RuntimeError(
         f"einsum(): the number of subscripts in the equation ({plain}) does not match the number "
@@ -169,13 +190,19 @@ def _wrong_rank(i: int, rank: int, plain: int) -> None:
 def _sizes(inputs: list[list[str]], operands: list[Tensor]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for i, (labels, x) in enumerate(zip(inputs, operands)):
+        own: dict[str, int] = {}
+        for label, n in zip(labels, x.shape):
+            if own.setdefault(label, n) != n:
+                raise RuntimeError(
+                    f"einsum(): subscript {label} is repeated for operand {i} but the sizes don't "
+                    f"match, {n} != {own[label]}"
+                )
         for label, n in zip(labels, x.shape):
             have = sizes.get(label, 1)
             if have != n and have != 1 and n != 1:
                 raise RuntimeError(
-                    f"einsum(): operands do not broadcast with remapped shapes "
-                    f"[original->remapped]: "
-                    f"operand {i} has size {n} for subscript {label}, others {have}"
+                    f"einsum(): subscript {label} has size {n} for operand {i} which does not "
+                    f"broadcast with previously seen size {have}"
                 )
             sizes[label] = max(have, n) if have != 0 and n != 0 else 0
     return sizes

@@ -621,6 +621,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims_a, dims_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
+        if not (isinstance(dims, (tuple, list)) and len(dims) == 2):
+            raise RuntimeError(
+                "tensordot expects dims to be int or tuple[list[int], list[int]] or "
+                f"list[list[int]] containing two lists, but got dims={dims}"
+            )
         dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
     if len(dims_a) != len(dims_b):
         raise RuntimeError("both dimension lists should have same length")

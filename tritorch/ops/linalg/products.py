@@ -223,14 +223,14 @@ def _type_name(x: Tensor) -> str:
 @ends_with("{'view' if len(matrices) > 1 else ''}")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices in the order of least work."""
-    if not matrices:
-        raise RuntimeError("chain_matmul(): Expected one or more matrices")
     defaults.warn_once(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use "
         "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than "
         "multiple parameters.",
         stacklevel=4,
     )
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for x in matrices:
         if x.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {x.ndim}, expected 2 instead.")

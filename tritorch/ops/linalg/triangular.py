@@ -192,8 +192,9 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
 def _old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """linalg.cholesky, by its old name."""
     defaults.warn_once(
-        "torch.cholesky is deprecated in favor of torch.linalg.cholesky: use "
-        "linalg.cholesky(A) for the lower factor, linalg.cholesky(A).mH for the upper one.",
+        "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be "
+        "removed: use linalg.cholesky(A) for the lower factor, linalg.cholesky(A).mH for the upper "
+        "one.",
         stacklevel=2,
     )
     return _factored("cholesky", input, upper).L

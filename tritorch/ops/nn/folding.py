@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.strides import looks_channels_last
+from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
 from tritorch.core.layout import channels_last, contiguous_format
 from tritorch.core.published import PUBLIC, autocast, computes
@@ -145,6 +146,7 @@ def _unpool(n: int) -> Any:
                 f"Expected shape of indices to be same as that of the input tensor "
                 f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}"
             )
+        defaults.alert_not_deterministic(f"max_unpooling{max(n, 2)}d_forward_out")
         flat, places = (reshape(x, (*x.shape[:-n], -1)) for x in (input, indices))
         out = input.new_zeros((*input.shape[:-n], math.prod(size)))
         filled = reshape(out.scatter(-1, places, flat), (*input.shape[:-n], *size))

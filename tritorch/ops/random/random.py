@@ -30,9 +30,11 @@ from tritorch.ops.record.checks import (
     one_of,
     refuse_where,
     require_distinct_elements,
+    require_int,
     require_kernel,
     require_known,
     require_options,
+    require_out,
     require_storage,
     sizes,
 )
@@ -222,8 +224,10 @@ def _factory(name: str, backend: str, params: tuple[float, float], kernel: str) 
         dtype: dtype | None = None, layout: Any = None, device: Any = None,
         requires_grad: bool = False, pin_memory: bool = False, **named: Any,
     ) -> Tensor:  # fmt: skip
-        shape = _check_shape(sizes(one_of(name, size, named, "size")))
+        shape = _check_shape(sizes(one_of(name, size, named, "size"), name))
         require_options(name, dtype, layout, requires_grad, pin_memory)
+        if out is not None:
+            require_out(name, out, dtype, layout, device)
         kind = dtype or (out.dtype if out is not None else defaults.dtype())
         _require_floats(kernel, kind)
         where = place(out.device if out is not None and device is None else device)
@@ -334,8 +338,9 @@ def randperm(
 ) -> Tensor:  # fmt: skip
     """0 .. n - 1 in random order."""
     require_options("randperm", dtype, layout, requires_grad, pin_memory)
+    require_int("randperm", "n", 1, n)
     if n < 0:
-        raise RuntimeError(f"n must be non-negative, got{n}")
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     require_storage((n,))
     kind = out.dtype if out is not None else dtype
     if category(kind) == 1 and n - 1 > iinfo(kind).max:

@@ -15,8 +15,10 @@ from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.sparse import SparseArray
 from tritorch.arrays.symbolic import as_size, known
 from tritorch.core import defaults, layout as layouts
+from tritorch.core.arguments import type_name
+from tritorch.core.device import device as Device
 from tritorch.core.dispatching import entered, unnoted, watching
-from tritorch.core.dtype import all_dtypes, complex32, dtype as Dtype
+from tritorch.core.dtype import all_dtypes, as_dtype, complex32, dtype as Dtype
 from tritorch.core.info import finfo, iinfo
 from tritorch.core.promotion import can_cast, category, not_implemented, number_dtype, scalar_name
 from tritorch.core.tensor import Tensor
@@ -203,6 +205,43 @@ def warn_of_half() -> None:
     )
 
 
+def require_out(name: str, out: Any, dtype: Any, layout: Any, device: Any) -> None:
+    """TypeError or RuntimeError unless a factory's other options are those of `out`."""
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type_name(out)}")
+    if dtype is not None and as_dtype(dtype) is not out.dtype:
+        raise RuntimeError(
+            f"dtype {scalar_name(as_dtype(dtype))} does not match dtype of out parameter "
+            f"({scalar_name(out.dtype)})"
+        )
+    if layout is not None and layout is not out.layout:
+        theirs, ours = (_LAYOUTS.get(x.name, x.name.title()) for x in (layout, out.layout))
+        raise RuntimeError(f"layout {theirs} does not match layout of out parameter ({ours})")
+    if device is not None and (kind := Device(device).type) != out.device.type:
+        raise RuntimeError(
+            f"device type {kind} does not match device type of out parameter ({out.device.type})"
+        )
+
+
+_LAYOUTS = {"sparse_coo": "Sparse", "sparse_csr": "SparseCsr", "sparse_csc": "SparseCsc",
+            "sparse_bsr": "SparseBsr", "sparse_bsc": "SparseBsc"}  # fmt: skip
+
+
+def require_int(name: str, argument: str, position: int, value: Any) -> None:
+    """TypeError unless a factory's argument is an integer."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be int, not "
+            f"{type_name(value)}"
+        )
+
+
+def require_float_kind(kind: Any) -> None:
+    """RuntimeError where a factory's result of this dtype shall require gradients and cannot."""
+    if not (kind.is_floating_point or kind.is_complex):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+
+
 def require_options(
     name: str, dtype: Any, layout: Any, requires_grad: Any, pin_memory: Any, format: Any = None
 ) -> None:
@@ -222,15 +261,23 @@ def require_options(
     for argument, value, kind, words in given:
         if value is not None and not isinstance(value, kind):
             raise TypeError(
-                f"{name}(): argument '{argument}' must be {words}, not {type(value).__name__}"
+                f"{name}(): argument '{argument}' must be {words}, not {type_name(value)}"
             )
 
 
 _INT = frozenset((int,))
 
 
-def sizes(args: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes given as ints or as one sequence."""
+def sizes(args: tuple[Any, ...], name: str = "") -> tuple[int, ...]:
+    """Sizes given as ints or as one sequence.
+
+    name: the function whose argument `size` they are."""
+    if name and len(args) == 1 and not _INT.issuperset(map(type, args)):
+        if not isinstance(args[0], (Tensor, tuple, list)) and not hasattr(args[0], "__index__"):
+            raise TypeError(
+                f"{name}(): argument 'size' (position 1) must be tuple of ints, not "
+                f"{type_name(args[0])}"
+            )
     if len(args) == 1 and isinstance(args[0], (tuple, list)):
         args = tuple(args[0])
     if _INT.issuperset(map(type, args)):

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tritorch.arrays.symbolic import SymInt
 from tritorch.core import published
+from tritorch.core.arguments import type_name
 from tritorch.core.dims import wrap_dim
 from tritorch.core.dtype import bool_
 from tritorch.core.layout import contiguous_format, strided
-from tritorch.core.promotion import category, not_implemented
+from tritorch.core.promotion import not_implemented
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
@@ -175,17 +177,35 @@ def trace(input: Tensor) -> Tensor:
 @public(method=False)
 def broadcast_shapes(*shapes: Any) -> Any:
     """The shape that all shapes broadcast to."""
-    return Size(
-        checks.broadcast_shapes(
-            *((s,) if isinstance(s, (int, SymInt)) else tuple(s) for s in shapes)
-        )
-    )
+    each = [(s,) if isinstance(s, (int, SymInt)) else () if s is None else tuple(s) for s in shapes]
+    for position, one in enumerate(each):
+        if any(size < 0 for size in one):
+            raise ValueError("Attempting to broadcast a dimension with negative length!")
+        try:
+            checks.broadcast_shapes(*each[: position + 1])
+        except RuntimeError:
+            before = checks.broadcast_shapes(*each[:position])
+            far = next(
+                k for k in range(1, len(one) + 1)
+                if one[-k] != 1 and len(before) >= k and before[-k] not in (1, one[-k])
+            )  # fmt: skip
+            raise RuntimeError(
+                f"Attempting to broadcast a dimension of length {one[-far]} at -{far}! Mismatching "
+                f"argument at index {position} had {one}; but expected shape should be "
+                f"broadcastable to {list(before)}"
+            ) from None
+    return Size(checks.broadcast_shapes(*each))
 
 
 @public(method=False)
 @ends_with("block_diag")
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix of blocks on the diagonal."""
+    for i, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"expected Tensor as element {i} in argument 0, but got {type_name(tensor)}"
+            )
     if not tensors:
         return published.public.empty((1, 0))
     blocks = [published.public.atleast_2d(tensor) for tensor in tensors]
@@ -221,20 +241,18 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 @public()
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Flat indices as indices of each dim."""
-    if not isinstance(indices, Tensor):
-        raise TypeError(f"expected 'indices' to be a Tensor, but got {type(indices)}")
-    if category(indices.dtype) > 1 or indices.dtype is bool_:
+    if indices.is_complex() or indices.is_floating_point() or indices.dtype is bool_:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
-    shape = (shape,) if isinstance(shape, int) else shape
-    if not isinstance(shape, (tuple, list)):
-        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
-    for each in shape:
-        if not isinstance(each, (int, SymInt)):
-            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(each)}")
-        if each < 0:
-            raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
+    if not isinstance(shape, (int, SymInt, tuple, list)):
+        if isinstance(shape, str) or not isinstance(shape, Sequence):
+            kind = "sequence to only contain ints" if isinstance(shape, Sequence) else ""
+            wanted = kind or "to be int or sequence of ints"
+            raise TypeError(f"expected 'shape' {wanted}, but got {type(shape)}")
+    shape = (shape,) if isinstance(shape, (int, SymInt)) else tuple(shape)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     out = []
-    for n in reversed(tuple(shape)):
+    for n in reversed(shape):
         out.append(indices % n)
         indices = published.public.div(indices, n, rounding_mode="floor")
     return tuple(reversed(out))

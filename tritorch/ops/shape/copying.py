@@ -302,6 +302,10 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     if self.is_pinned():
         return self
+    if not _C.device_count():
+        error = RuntimeError("Cannot access accelerator device when none is available.")
+        error.add_note(_C.why_unavailable())
+        raise error
     from tritorch.gpu.arrays import empty_pinned
 
     array = empty_pinned(tuple(self.shape), self.dtype)

@@ -17,7 +17,7 @@ from tritorch.arrays.nested import NestedArray
 from tritorch.arrays.sparse import SparseArray
 from tritorch.arrays.symbolic import expect
 from tritorch.core import defaults, layout as layouts
-from tritorch.core.arguments import Number
+from tritorch.core.arguments import Number, type_name
 from tritorch.core.device import device as Device, pretending, resolved
 from tritorch.core.dispatching import asked, entered, noted, watching
 from tritorch.core.dtype import (
@@ -25,6 +25,7 @@ from tritorch.core.dtype import (
     bool_,
     complex32,
     dtype,
+    float16,
     float32,
     float64,
     from_numpy_dtype,
@@ -59,8 +60,10 @@ from tritorch.ops.record.checks import (
     one_of,
     require_known,
     require_options,
+    require_out,
     require_storage,
     sizes,
+    warn_of_half,
 )
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.maker import Constant, Maker
@@ -84,9 +87,11 @@ def place(device: Any) -> Device:
     return resolved(where)
 
 
-def _check_shape(shape: Sequence[int]) -> tuple[int, ...]:
+def _check_shape(shape: Sequence[int], name: str = "") -> tuple[int, ...]:
     for size in shape:
         if size < 0 if type(size) is int else not expect(size >= 0):
+            if name == "zeros":
+                raise RuntimeError("zeros: Dimension size must be non-negative.")
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {size}: {list(shape)}"
             )
@@ -100,6 +105,13 @@ def _finish(
     tensor: Tensor, requires_grad: bool, out: Any = None, pin_memory: bool = False
 ) -> Tensor:
     if pin_memory:
+        if not _C.device_count():
+            error = RuntimeError(
+                "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory "
+                "allocator is available on this system."
+            )
+            error.add_note(_C.why_unavailable())
+            raise error
         tensor = tensor.pin_memory()
     if out is not None:
         return write_out(tensor.to(out.device), out)
@@ -206,18 +218,27 @@ def _constant(name: str, value: Maker) -> Any:
         memory_format: Any = None,
         **named: Any,
     ) -> Tensor:
-        shape = sizes(one_of(name, size, named, "size") if named or not size else size)
+        shape = sizes(one_of(name, size, named, "size") if named or not size else size, name)
+        shape = _check_shape(shape, name)
         if (
             out is dtype is layout is memory_format is None
             and requires_grad is False is pin_memory
             and not defaults.fills_memory
         ):
-            return value(_check_shape(shape), defaults.dtype(), place(device))
+            return value(shape, defaults.dtype(), place(device))
         if dtype is not None:
             dtype = as_dtype(dtype)
         require_options(name, dtype, layout, requires_grad, pin_memory, memory_format)
         if memory_format is not None and value is not _empty:
             raise TypeError(f"{name}() got an unexpected keyword argument 'memory_format'")
+        if memory_format is layouts.preserve_format:
+            raise RuntimeError("unsupported memory format Preserve")
+        if out is not None:
+            require_out(name, out, dtype, layout, device)
+            if memory_format is not None:
+                raise RuntimeError(
+                    "'memory_format' argument is incompatible with 'out' tensor argument"
+                )
         return _make(
             shape, value, dtype, device, requires_grad, out, layout, pin_memory, memory_format
         )
@@ -247,6 +268,12 @@ def full(
 ) -> Tensor:
     """A tensor of one number."""
     require_options("full", dtype, layout, requires_grad, pin_memory)
+    if hasattr(size, "__index__") and not isinstance(size, Tensor):
+        raise TypeError(
+            f"full(): argument 'size' (position 1) must be tuple of ints, not {type_name(size)}"
+        )
+    if out is not None:
+        require_out("full", out, dtype, layout, device)
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     kind = dtype
@@ -480,6 +507,16 @@ def empty_strided(
     require_options("empty_strided", dtype, layout, requires_grad, pin_memory)
     kind = dtype or defaults.dtype()
     shape = sizes((size,))
+    if len(shape) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
+            f"({len(stride)})"
+        )
+    if any(type(step) is int and step < 0 for step in stride):
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and "
+            f"strides={list(stride)}"
+        )
     if all(size >= 0 if type(size) is int else expect(size >= 0) for size in shape):
         require_storage(shape, stride)
     made = _empty_strided(_check_shape(shape), tuple(stride), kind, place(device))
@@ -627,7 +664,7 @@ def data_to_array(data: Any, kind: dtype | None) -> np.ndarray[Any, Any]:
     if array.dtype.kind in "USO":
         item = data
         while isinstance(item, (list, tuple)):
-            item = item[0]
+            item = next((x for x in item if isinstance(x, (str, list, tuple))), item[0])
         if array.dtype.kind in "US":
             raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
         raise RuntimeError(f"Could not infer dtype of {type(item).__name__}")
@@ -696,7 +733,12 @@ def _inferred(data: Any, array: np.ndarray[Any, Any]) -> dtype:
     if array.dtype.kind == "f":
         return defaults.dtype()
     if array.dtype.kind == "c":
-        return defaults.dtype().to_complex()
+        kind = defaults.dtype().to_complex()
+        if kind is complex32:
+            warn_of_half()
+        if defaults.dtype() not in (float16, float32, float64):
+            raise RuntimeError("invalid default scalar type for complex")
+        return kind
     return bool_ if array.dtype.kind == "b" else int64
 
 
@@ -828,6 +870,14 @@ def frombuffer(
             f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
             f"({nbytes} bytes) minus 1"
         )
+    if raw.readonly:
+        defaults.warn_once(
+            "The given buffer is not writable, and PyTorch does not support non-writable tensors. "
+            "This means you can write to the underlying (supposedly non-writable) buffer using the "
+            "tensor. You may want to copy the buffer to protect its data or make it writable "
+            "before converting it to a tensor. This type of warning will be suppressed for the "
+            "rest of this program."
+        )
     if count < 0:
         if (nbytes - offset) % dtype.itemsize:
             raise ValueError(
@@ -839,14 +889,6 @@ def frombuffer(
         raise ValueError(
             f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} "
             f"bytes) must not be greater than actual buffer length ({nbytes} bytes)"
-        )
-    if raw.readonly:
-        defaults.warn_once(
-            "The given buffer is not writable, and PyTorch does not support non-writable tensors. "
-            "This means you can write to the underlying (supposedly non-writable) buffer using the "
-            "tensor. You may want to copy the buffer to protect its data or make it writable "
-            "before converting it to a tensor. This type of warning will be suppressed for the "
-            "rest of this program."
         )
     flat = np.frombuffer(raw, np.uint8)
     array = flat[offset : offset + count * dtype.itemsize].view(dtype.numpy)
@@ -979,6 +1021,8 @@ def make_complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Te
             f"Expected object of scalar type {scalar_name(real.dtype)} but got scalar type "
             f"{scalar_name(imag.dtype)} for second argument"
         )
+    if real.dtype.itemsize == 2:
+        warn_of_half()
     result = _complex.call(broadcast_tensors(real, imag), ())
     if out is not None and out.dtype is not result.dtype:
         raise RuntimeError(
@@ -1002,7 +1046,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
         raise not_implemented("polar_cpu", abs.dtype)
     if abs.dtype is not angle.dtype or abs.dtype not in (float32, float64):
         raise RuntimeError(
-            f"Expected both inputs to be Half, Float or Double tensors of one type but got "
+            f"Expected both inputs to be Half, Float or Double tensors but got "
             f"{scalar_name(abs.dtype)} and {scalar_name(angle.dtype)}"
         )
     return make_complex(abs * angle.cos(), abs * angle.sin())

@@ -219,6 +219,11 @@ def split(
         given = (tensor, split_size_or_sections, *((dim,) if dim else ()))
         return tuple(dispatch.plainly(form, *given))
     if not hasattr(split_size_or_sections, "__index__"):
+        if isinstance(split_size_or_sections, (str, bytes)):
+            raise TypeError(
+                "split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, "
+                f"not {type(split_size_or_sections).__name__}"
+            )
         return split_with_sizes(tensor, split_size_or_sections, dim)
     if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -521,6 +526,11 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinate grids of vectors."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
+    if indexing is None:
+        defaults.warn_once(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
+            "argument."
+        )
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     for tensor in tensors:
@@ -530,17 +540,12 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
                 f"{tensor.ndim}"
             )
         if tensor.dtype is not tensors[0].dtype:
-            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
         if tensor.device != tensors[0].device:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same device")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
-        )
-    if indexing is None:
-        defaults.warn_once(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
-            "argument."
         )
     vectors = [reshape(tensor, -1) for tensor in tensors]
     swap = indexing == "xy" and len(vectors) >= 2

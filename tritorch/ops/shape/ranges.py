@@ -12,7 +12,7 @@ import numpy as np
 from tritorch.arrays import arrays
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import META, MetaArray
-from tritorch.arrays.symbolic import SymInt
+from tritorch.arrays.symbolic import SymFloat, SymInt
 from tritorch.core import defaults, dtype as dtypes, published
 from tritorch.core.arguments import Number, type_name
 from tritorch.core.dtype import dtype, float64, int64
@@ -20,7 +20,14 @@ from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import backend
-from tritorch.ops.record.checks import TOO_MANY, require_known, require_options, require_storage
+from tritorch.ops.record.checks import (
+    TOO_MANY,
+    require_int,
+    require_known,
+    require_options,
+    require_out,
+    require_storage,
+)
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.publishing import public
 from tritorch.ops.shape.factory import _check_shape, _finish, place
@@ -83,6 +90,10 @@ def _integers(*bounds: int) -> tuple[int, int, int] | None:
     """Start, end and step of a usual range of integers; None of any other."""
     if not 1 <= len(bounds) <= 3:
         return None
+    if len(bounds) == 1 and not isinstance(bounds[0], _NUMBERS):
+        raise TypeError(
+            f"arange(): argument 'end' (position 1) must be Number, not {type_name(bounds[0])}"
+        )
     start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     usual = step > 0 and -_FAR < start <= end < _FAR and end - start < step * TOO_MANY
     return (start, end, step) if usual else None
@@ -114,6 +125,8 @@ def arange(
 ) -> Tensor:
     """Values from start to end (excluded) by step."""
     require_options("arange", dtype, layout, requires_grad, pin_memory)
+    if out is not None:
+        require_out("arange", out, dtype, layout, device)
     if not named and out is None and dtype in (None, int64) and _INT.issuperset(map(type, args)):
         whole = _integers(*args)
         if whole is not None:
@@ -130,6 +143,10 @@ def arange(
             "arange() received an invalid combination of arguments - got "
             f"({', '.join(map(type_name, bounds))}), but expected one of:\n * (Number end)\n"
             " * (Number start, Number end)\n * (Number start, Number end, Number step = 1)\n"
+        )
+    if len(bounds) == 1 and not isinstance(bounds[0], _NUMBERS):
+        raise TypeError(
+            f"arange(): argument 'end' (position 1) must be Number, not {type_name(bounds[0])}"
         )
     start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     start, end, step = (
@@ -232,6 +249,8 @@ def linspace(
 ) -> Tensor:  # fmt: skip
     """`steps` values from start to end, evenly spaced."""
     require_options("linspace", dtype, layout, requires_grad, pin_memory)
+    if out is not None:
+        require_out("linspace", out, dtype, layout, device)
     _check_steps("linspace", start, end, steps, dtype)
     if isinstance(start, Tensor) or isinstance(end, Tensor):
         device = _device_of((start, end), device, out)
@@ -337,6 +356,7 @@ def logspace(
     return _ranged(made, requires_grad, out)
 
 
+_NUMBERS = (int, float, complex, np.number, np.bool_, Tensor, SymInt, SymFloat)
 _eye = Maker(
     "eye", "n m kind device",
     _made(lambda n, m, kind: (n, m), lambda n, m, kind: np.eye(n, m, dtype=kind.numpy), "eye"),
@@ -350,6 +370,10 @@ def eye(
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """The identity matrix."""
+    require_options("eye", dtype, layout, requires_grad, pin_memory)
+    require_int("eye", "n", 1, n)
+    if out is not None:
+        require_out("eye", out, dtype, layout, device)
     m = n if m is None else m
     for value, name in ((n, "n"), (m, "m")):
         if value < 0:

@@ -1,21 +1,23 @@
-"""torch._C._functions: nodes that programs make themselves, or ask for by class."""
+"""torch._C._functions: classes of nodes, `AddBackward0` and its like, and nodes of programs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tritorch.autograd.function import Error, Function, refused_all
-from tritorch.autograd.nodes import AccumulateGrad
+from tritorch.autograd.nodes import AccumulateGrad, Node
 from tritorch.core.tensor import Tensor
+from tritorch.ops.record.nodes import class_of
+from tritorch.schema import nodes as table
 
-__all__ = ["AccumulateGrad", "DelayedError", "UndefinedGrad"]
+__all__ = ["AccumulateGrad", "DelayedError", "Error", "UndefinedGrad"]
 
 
 class DelayedError(Error):
     """Gives tensors as they are; to differentiate them raises an error."""
 
-    def __init__(self, message: str | bytes, num_inputs: int) -> None:
-        self.message = message.decode() if isinstance(message, bytes) else message
+    def __init__(self, msg: str | bytes, num_inputs: int) -> None:
+        self.message = msg.decode() if isinstance(msg, bytes) else msg
 
     def __call__(self, *tensors: Any) -> Any:
         results = refused_all(tensors, self.message, tensors)
@@ -41,3 +43,13 @@ class UndefinedGrad:
 
     def __call__(self, *tensors: Tensor) -> Any:
         return _UndefinedGrad.apply(*tensors)
+
+
+for _class in (UndefinedGrad, DelayedError):
+    _class.__module__ = "builtins"
+
+
+def __getattr__(name: str) -> Any:
+    if name in table.by_name() or name == "CopySlices":
+        return class_of(name, Node)
+    raise AttributeError(f"module 'torch._C._functions' has no attribute {name!r}")

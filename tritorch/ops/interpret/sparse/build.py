@@ -144,6 +144,7 @@ def compressed(
     if kind not in COMPRESSED:
         found = "none" if kind is None else SHOWN[kind]
         raise RuntimeError(f"{name} expected sparse compressed tensor layout but got {found}")
+    checks = _wants_check(check_invariants)
     warn_of_compressed(kind)
     entries = _as_values(values, dtype, device)
     first = _as_indices(compressed_indices, entries)
@@ -153,7 +154,7 @@ def compressed(
         if indices.ndim < 1:
             raise RuntimeError(f"{which} must have dimensionality >= 1 but got {indices.ndim}")
     shape = _infer_compressed(kind, first, plain, entries) if size is None else sizes((size,))
-    if _wants_check(check_invariants):
+    if checks:
         invariants.check_compressed(kind, first, plain, entries, shape)
     pattern = SparseArray(kind, shape, first, entries.detach(), plain)
     return _finish(filled(pattern, entries), requires_grad)

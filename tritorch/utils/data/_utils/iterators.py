@@ -121,7 +121,7 @@ class _BaseDataLoaderIter:
         return len(self._index_sampler)
 
     def __getstate__(self) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
+        raise NotImplementedError("{} cannot be pickled", type(self).__name__)
 
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):

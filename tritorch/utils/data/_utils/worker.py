@@ -60,6 +60,33 @@ def get_worker_info() -> WorkerInfo | None:
     return _here.info or _worker_info
 
 
+@dataclass(frozen=True)
+class _ResumeIteration:
+    """In PyTorch, what tells a worker to begin again."""
+
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class _IterableDatasetStopIteration:
+    """In PyTorch, what a worker sends when its dataset has no more."""
+
+    worker_id: int
+
+
+class ManagerWatchdog:
+    """A look whether the process that started this one is still there."""
+
+    def __init__(self) -> None:
+        self.manager_pid = os.getppid()
+        self.manager_dead = False
+
+    def is_alive(self) -> bool:
+        """True while it is."""
+        self.manager_dead = self.manager_dead or os.getppid() != self.manager_pid
+        return not self.manager_dead
+
+
 class End:
     """Instead of a batch: the worker's iterable dataset has no more."""
 
