@@ -57,6 +57,11 @@ if TYPE_CHECKING:  # modules that come when they are asked for, or with others
         profiler as profiler,
         profiler_util as profiler_util,
     )
+    from tritorch.autograd.profiler import (
+        ProfilerActivity as ProfilerActivity,
+        kineto_available as kineto_available,
+    )
+    from tritorch.autograd.saved import SavedTensor as SavedTensor
 
 
 is_grad_enabled = grad_mode.is_grad_enabled
