@@ -255,7 +255,9 @@ def grad(
                 "materialize_grads cannot be used when the given input is a GradientEdge"
             )
         results = [
-            tensor.new_zeros(tensor.shape).requires_grad_() if result is None else result
+            tensor.new_zeros(tensor.shape).requires_grad_(create_graph)
+            if result is None
+            else result
             for result, tensor in zip(results, ins)
         ]
     return tuple(results)

@@ -83,9 +83,9 @@ _DEPENDS = {
     "grad_inputs": "The gradient with respect to input {i} is independent of the inputs of the "
     f"user-provided function. {_NOT_STRICT}",
     "jacobian": "While computing the hessian, found that the jacobian of the user-provided "
-    f"function with respect to input {{i}} is independent of the input. {_NOT_STRICT} You should ensure "
-    "that your function is twice differentiable and that the jacobian depends on the inputs (this "
-    "would be violated by a linear function for example).",
+    f"function with respect to input {{i}} is independent of the input. {_NOT_STRICT} You should "
+    "ensure that your function is twice differentiable and that the jacobian depends on the inputs "
+    "(this would be violated by a linear function for example).",
 }
 _MISSING = {
     "back": "The output of the user-provided function is independent of input {i}. "

@@ -118,10 +118,7 @@ class SavedTensor:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> SavedTensor:
         """Refused: nodes alone have such."""
-        raise RuntimeError(
-            "Trying to create a SavedTensor object from Python is forbidden. This type is meant to "
-            "be used through the `_raw_saved_*` attributes of nodes."
-        )
+        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
 
     @classmethod
     def of(cls, node: Any, place: int | None) -> SavedTensor:

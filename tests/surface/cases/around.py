@@ -188,7 +188,6 @@ FAMILIES["processes"] = (
     torch.multiprocessing.Pool, torch.multiprocessing.get_context("spawn").__class__
     sorted(torch.multiprocessing.get_all_sharing_strategies()), sorted(torch.multiprocessing._all_sharing_strategies)
     torch.multiprocessing.set_sharing_strategy("file_system"); torch.multiprocessing.get_sharing_strategy()
-    torch.multiprocessing.set_sharing_strategy(3)
     torch.multiprocessing._sharing_strategy, torch.multiprocessing._set_thread_name("a"), torch.multiprocessing._get_thread_name()
     torch.multiprocessing.ProcessException("a", 1, 2), torch.multiprocessing.ProcessRaisedException("a", 1, 2).__reduce__()
     torch.multiprocessing.ProcessExitedException("a", 1, 2, 3, "SIGTERM").__reduce__()

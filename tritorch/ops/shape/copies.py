@@ -243,12 +243,12 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Flat indices as indices of each dim."""
     if indices.is_complex() or indices.is_floating_point() or indices.dtype is bool_:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
-    if not isinstance(shape, (int, SymInt, tuple, list)):
-        if isinstance(shape, str) or not isinstance(shape, Sequence):
-            kind = "sequence to only contain ints" if isinstance(shape, Sequence) else ""
-            wanted = kind or "to be int or sequence of ints"
-            raise TypeError(f"expected 'shape' {wanted}, but got {type(shape)}")
+    if not isinstance(shape, (int, SymInt, Sequence)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
     shape = (shape,) if isinstance(shape, (int, SymInt)) else tuple(shape)
+    for each in shape:
+        if not isinstance(each, (int, SymInt)):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(each)}")
     if any(n < 0 for n in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     out = []

@@ -20,7 +20,10 @@ class DelayedError(Error):
         self.message = msg.decode() if isinstance(msg, bytes) else msg
 
     def __call__(self, *tensors: Any) -> Any:
-        results = refused_all(tensors, self.message, tensors)
+        if not any(isinstance(each, Tensor) and each.requires_grad for each in tensors):
+            results = tuple(each.detach() for each in tensors)
+        else:
+            results = refused_all(tensors, self.message, tensors)
         return results[0] if len(results) == 1 else results
 
 
