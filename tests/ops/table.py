@@ -286,6 +286,7 @@ CASES = [
     C("real imag", lambda a, b: torch.complex(a, b).exp().real + torch.complex(a, b).imag,
       [(3,), (3,)]),
     C("conj", lambda a, b: torch.conj_physical(torch.complex(a, b)).sin().real, [(3,), (3,)]),
+    C("view dtype", lambda x: x + 0 * x.view(torch.int32).sum(), [(3,)]),
     # joining and moving
     C("cat", lambda a, b: torch.cat([a, b], 1), [(2, 3), (2, 1)],
       reference=lambda a, b: np.concatenate([a, b], 1)),
