@@ -154,7 +154,9 @@ def test_sizes():
         assert type(made) is torch.Size and made == (2, 3, 4) and set(map(type, made)) == {int}
     assert torch.Size() == torch.Size(()) == torch.Size([]) == () and torch.Size([True]) == (1,)
     assert pickle.loads(pickle.dumps(size)) == copy.copy(size) == size + torch.Size(())
-    with pytest.raises(TypeError, match=r"Size\(\) takes an iterable of 'int' \(item is 'float'\)"):
+    with pytest.raises(
+        TypeError, match=r"Size\(\) takes an iterable of 'int' \(item 1 is 'float'\)"
+    ):
         torch.Size([1, 2.0])
     with pytest.raises(TypeError, match="'int' object is not iterable"):
         torch.Size(3)

@@ -54,7 +54,7 @@ SAID = {
     ),
     "expected Tensor as element 1 in argument 0, but got int": lambda: torch.cat([X, 2]),
     "expected Tensor as element 0 in argument 0, but got str": lambda: torch.meshgrid("a", X),
-    "expected Tensor as element 1 in argument 0, but got float": lambda: torch.block_diag([X, 2.0]),
+    "expected Tensor as element 1 in argument 0, but got float": lambda: torch.block_diag(X, 2.0),
 }
 
 

@@ -28,7 +28,7 @@ from torch.nn import functional, quantized
 from torch.onnx import ONNXProgram, export
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.adam import Adam
-from torch import _TorchCompileInductorWrapper
+from torch import _empty_affine_quantized
 
 def lacks(path, error=NotImplementedError):
     return pytest.raises(error, match=f"^tritorch has no {path} yet$")
@@ -46,8 +46,8 @@ for use in (
 with lacks("torch.onnx.export"):
     with export:
         pass
-with lacks("torch._TorchCompileInductorWrapper"):
-    _TorchCompileInductorWrapper()
+with lacks("torch._empty_affine_quantized"):
+    _empty_affine_quantized()
 with lacks("torch.ao.quantization.fx.fuse.fuse"):
     quantization_fx.fuse.fuse()
 import torch._inductor.ir
@@ -61,14 +61,14 @@ with lacks("torch.nn.quantized.Linear"):
 # What asks for no more than its identity works.
 def typed(a: onnx.ONNXProgram | None, b: typing.Optional[ONNXProgram], c: int | QConfig): ...
 assert typing.get_type_hints(typed)["b"] == typing.Optional[ONNXProgram]
-assert not isinstance(3, _TorchCompileInductorWrapper)
+assert not isinstance(3, _empty_affine_quantized)
 assert not isinstance(3, (str, torch._TorchCompileAOTInductorWrapper))
-assert not issubclass(int, _TorchCompileInductorWrapper)
+assert not issubclass(int, _empty_affine_quantized)
 assert torch.float32 not in (torch._TorchCompileWrapper, torch.onnx.ONNXProgram)
 assert "torch.onnx.export, which tritorch does not have yet" in repr(export)
 
 # Who asks finds it, as in PyTorch, where it is; whether it works is another question.
-assert hasattr(torch, "_TorchCompileInductorWrapper") and getattr(onnx, "export", None) is export
+assert hasattr(torch, "_empty_affine_quantized") and getattr(onnx, "export", None) is export
 assert importlib.util.find_spec("torch.export") and importlib.import_module("torch.export").Dim
 assert not hasattr(torch, "_TorchCompileInductorWrappe")
 assert importlib.util.find_spec("torch.exports") is None
@@ -154,7 +154,7 @@ def test_names_that_tritorch_lacks(tmp_path):
 def test_many_names(tmp_path):
     """A name's number may need more than a byte in the program's code."""
     names = "\n".join(f"name_{i} = 1" for i in range(300))
-    absent = "_TorchCompileInductorWrapper"
+    absent = "_empty_affine_quantized"
     done = run(f"import torch\n{names}\nfrom torch import {absent}\nprint({absent})", tmp_path)
     assert done.stdout == f"<torch.{absent}, which tritorch does not have yet>\n", done.stderr
 
@@ -236,12 +236,12 @@ def test_every_name_of_pytorch_imports(tmp_path):
 
 def test_tritorch_itself_says_what_pytorch_has():
     with pytest.raises(
-        AttributeError, match="PyTorch has torch._TorchCompileInductorWrapper, tritorch does n"
+        AttributeError, match="PyTorch has torch._empty_affine_quantized, tritorch does n"
     ):
-        tritorch._TorchCompileInductorWrapper  # noqa: B018
+        tritorch._empty_affine_quantized  # noqa: B018
     with pytest.raises(AttributeError, match=r"^module 'tritorch.nn' has no attribute 'Linaer'$"):
         tritorch.nn.Linaer  # noqa: B018
-    assert not hasattr(tritorch, "_TorchCompileInductorWrapper")
+    assert not hasattr(tritorch, "_empty_affine_quantized")
 
 
 def test_the_recorded_names():

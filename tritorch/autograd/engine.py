@@ -518,7 +518,11 @@ def _run_tensor_hooks(node: Any, hooks: Any, g: Any) -> Any:
         return g
     slots = list(g) if node._node_n_outputs else [g]
     before, current.node = current.node, node
+    # A compiled function's outputs had nodes of their own: one that nobody uses runs no hook.
+    called = getattr(node, "_hooks_see_none", True)
     for nr, tensor_hooks in hooks.tensor.items():
+        if slots[nr] is None and not called:
+            continue
         slots[nr] = run_tensor_hooks(tensor_hooks, slots[nr])
     for nr, reference in hooks.retained.items():
         tensor = reference()

@@ -37,6 +37,7 @@ class CompiledFunctionBackward(Node):
     references to those."""
 
     __slots__ = ("asked", "freed", "inner", "opaque", "outputs", "passed", "run")
+    _hooks_see_none = False  # the engine asks: whether hooks of unused outputs are called
     asked: set[int]
     passed: set[int]
     freed: set[int]
