@@ -32,6 +32,8 @@ WRONG = function(squared, lambda ctx, g: g * 3 * ctx.saved_tensors[0])
 WRONG_FORWARD = function(
     squared, lambda ctx, g: g * 2 * ctx.saved_tensors[0], jvp=lambda ctx, t: t * 3
 )
+
+
 def squared_for_both(ctx, x):
     ctx.save_for_forward(x)
     return squared(ctx, x)

@@ -15,7 +15,7 @@ from tritorch.core.dispatching import dispatches
 from tritorch.core.scopes import recorded
 from tritorch.core.tensor import Tensor
 
-__all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 Tensors = tuple[Tensor, ...]
 
@@ -82,10 +82,10 @@ _DEPENDS = {
     "must be computed in a differentiable manner from the input when running in strict mode.",
     "grad_inputs": "The gradient with respect to input {i} is independent of the inputs of the "
     f"user-provided function. {_NOT_STRICT}",
-    "jacobian": "While computing the hessian, found that the jacobian of the user-provided function "
-    f"with respect to input {{i}} is independent of the input. {_NOT_STRICT} You should ensure "
-    "that your function is twice differentiable and that the jacobian depends on the inputs (this "
-    "would be violated by a linear function for example).",
+    "jacobian": "While computing the hessian, found that the jacobian of the user-provided "
+    f"function with respect to input {{i}} is independent of the input. {_NOT_STRICT} You should "
+    "ensure that your function is twice differentiable and that the jacobian depends on the inputs "
+    "(this would be violated by a linear function for example).",
 }
 _MISSING = {
     "back": "The output of the user-provided function is independent of input {i}. "
@@ -233,9 +233,10 @@ def _construct_standard_basis_for(
 
 def _jacobian_forward(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: bool) -> Any:
     from tritorch.autograd import forward_ad
+
     if strict:
         raise RuntimeError(
-            "torch.autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` are "
+            'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are '
             "not supported together (yet). Please either set `strict=False` or "
             '`strategy="reverse-mode"`.'
         )
@@ -251,9 +252,7 @@ def _jacobian_forward(func: Callable[..., Any], inputs: Any, strict: bool, vecto
     def columns(*tangents: Tensor) -> Tensors:
         nonlocal out_many, shapes
         with forward_ad.dual_level():
-            duals = [
-                forward_ad.make_dual(x, t.view_as(x)) for x, t in zip(items, tangents)
-            ]
+            duals = [forward_ad.make_dual(x, t.view_as(x)) for x, t in zip(items, tangents)]
             out_many, outs = _as_tuple(func(*duals), "outputs", "jacobian")
             pairs = [forward_ad.unpack_dual(out) for out in outs]
         shapes = [primal.shape for primal, _ in pairs]
@@ -365,14 +364,10 @@ def hessian(
     """The second derivatives of a scalar function."""
     many, items = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
-        raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode".'
-        )
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
 
     def scalar(*args: Any) -> Tensor:
-        out_many, outs = _as_tuple(
-            func(*args), "outputs of the user-provided function", "hessian"
-        )
+        out_many, outs = _as_tuple(func(*args), "outputs of the user-provided function", "hessian")
         _check_depends(outs, "outputs", strict)
         _single(outs, out_many, "hessian")
         return outs[0].squeeze()

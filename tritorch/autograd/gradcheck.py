@@ -18,8 +18,8 @@ from tritorch.autograd import forward_ad
 from tritorch.autograd.function import BackwardCFunction, Function
 from tritorch.autograd.grad_mode import enable_grad
 from tritorch.core import late_bound, layout, published
-from tritorch.core.generator import Generator
 from tritorch.core.dispatching import dispatches
+from tritorch.core.generator import Generator
 from tritorch.core.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
