@@ -365,7 +365,8 @@ def _get_backward_hooks(self: Tensor) -> Any:
 
 def _set_backward_hooks(self: Tensor, hooks: Any) -> None:
     if not self._requires_grad:
-        self.__dict__["_unused_hooks"] = hooks  # nothing calls them
+        holder: Any = self
+        holder._unused_hooks = hooks  # nothing calls them
         return
     for hook in (hooks or {}).values():
         register_hook(self, hook)

@@ -37,6 +37,7 @@ from tritorch.autograd.arriving import (
 )
 from tritorch.autograd.nodes import FREED, AccumulateGrad, Node
 from tritorch.autograd.passes import current, queue_callback, within
+from tritorch.autograd.saved import hook_stack
 from tritorch.core import profiling
 from tritorch.core.defaults import warn_once
 from tritorch.core.dispatching import watching
@@ -84,7 +85,7 @@ def backward(
     streams = node_streams.of_pass()
     leave = None if streams is None else streams.leave
     around = callbacks if outermost else current.callbacks
-    keep = retain_graph or create_graph
+    keep, entered = retain_graph or create_graph, len(hook_stack.hooks)
     try:
         with within(tensors, captures, around, create_graph, leave, keep, accumulate):
             _run(tensors, grads, keep, create_graph, captures, streams)
@@ -96,13 +97,19 @@ def backward(
         # A traceback must not keep the tensors of a failed pass alive (in a notebook, for ever).
         _clear_frames(error.__traceback__)
         raise
+    finally:
+        if len(hook_stack.hooks) > entered:  # what a hook enters ends with the pass
+            hook_stack.hooks = hook_stack.hooks[:entered]
     if captures is None or inputs is None:
         return []
     _run_hooks_of_leaves(captures, inputs)
     if accumulate:
         for tensor, g in zip(inputs, captures.results):
-            if g is not None:
-                accumulate_with_hooks(tensor, g, create_graph)
+            leaf = tensor
+            if not isinstance(tensor, Tensor):  # an edge: into its leaf, if it ends at one
+                leaf = tensor.node.variable if isinstance(tensor.node, AccumulateGrad) else None
+            if g is not None and leaf is not None:
+                accumulate_with_hooks(leaf, g, create_graph)
         return []
     return captures.results
 

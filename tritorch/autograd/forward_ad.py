@@ -102,7 +102,5 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of a tensor."""
-    return UnpackedDualTensor(
-        duals.primal_of(tensor),
-        tensor._tangent if _levels.entered and duals.levels.enabled else None,
-    )
+    carried = _levels.entered and duals.levels.enabled
+    return UnpackedDualTensor(duals.primal_of(tensor), tensor._tangent if carried else None)

@@ -365,14 +365,10 @@ def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
     primals = tuple(primal_of(arg) for arg in args)
     result = _run(cls, primals, ctx, keep=True)
     tangents = []
+    materialize = ctx.__dict__.get("materialize_grads", True)
     for arg, primal in zip(args, primals):
         tangent = arg._tangent if isinstance(arg, Tensor) else None
-        if (
-            tangent is None
-            and isinstance(arg, Tensor)
-            and _can_flow(arg)
-            and ctx.__dict__.get("materialize_grads", 1)
-        ):
+        if tangent is None and materialize and isinstance(arg, Tensor) and _can_flow(arg):
             tangent = primal.detach().new_zeros(primal.shape)
         tangents.append(tangent)
     moved = cls.jvp(ctx, *tangents)
@@ -384,6 +380,9 @@ def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
             f"{len(outs)} but got {len(moved)})"
         )
     fields = ctx.__dict__
+    saved, *results = fields.pop("_for_backward")
+    ctx._node_saved = ctx._node_versions = None
+    _save(ctx, saved, *results)
     duals = []
     for nr, (out, t) in enumerate(zip(outs, moved)):
         if not isinstance(out, Tensor) or nr in fields["_frozen"] or not _can_flow(out):
@@ -430,9 +429,14 @@ def _check_tangent(out: Tensor, t: Any, args: Any, primals: Any, dirty: bool) ->
             )
         mine = arg._tangent if arg._tangent._base is None else arg._tangent._base
         if t is not arg._tangent and t._base is not mine:
+            what = (
+                "the given grad input"
+                if primal._base is None
+                else ("the same base as the given grad input")
+            )
             raise RuntimeError(
                 "A custom Function is returning a view but the jvp is not returning a view of "
-                "the given grad input."
+                f"{what}."
             )
         return
 
@@ -467,9 +471,11 @@ def _finish(
     dirty = fields.pop("_dirty", ())
     frozen = fields.pop("_non_differentiable", ())
     saved = fields.pop("_to_save", None)
-    if keep:  # what jvp gets; the gradient gets the rest once it has run
-        saved = fields.pop("_to_save_forward", None) or ()
     inputs = {id(args[i]) for i in positions}
+    finished: list[Any] = []
+    if keep:  # what jvp gets; the gradient gets the rest once it has run
+        fields["_for_backward"] = saved, outputs, finished
+        saved = fields.pop("_to_save_forward", None) or ()
     fields["_frozen"] = {nr for nr, x in enumerate(outputs) if any(x is y for y in frozen)}
     fields["_dirty_outputs"] = {nr for nr, x in enumerate(outputs) if any(x is y for y in dirty)}
     for tensor in dirty:
@@ -489,7 +495,6 @@ def _finish(
         ctx._node_outputs = tuple(0 if args[i]._leaf else args[i].output_nr for i in positions)
         ctx._node_n_outputs = 0 if single else len(outputs)
         ctx._node_stream = streams.stream_of(outputs)
-    finished: list[Any] = []
     history: list[Any] = []
     for nr, out in enumerate(outputs):
         if not isinstance(out, Tensor):
@@ -515,7 +520,7 @@ def _finish(
             custom = [out for _, out, *_ in filter(None, history) if out._base is not None]
             for out in custom:
                 out._created = None
-            forbid_writes(custom, f"{cls.__name__}Backward", custom=True)
+            forbid_writes(custom, cls.__name__, custom=True)
         return finished
     fields["_shapes"] = [
         (tuple(out.shape), out.dtype, out.device) if isinstance(out, Tensor) else None
@@ -542,7 +547,7 @@ def _finish(
         else:
             out._raw_node, out.output_nr, out._leaf = ctx, nr, False
             if out._base is not None or id(outputs[nr]) in inputs:
-                out._created = (nr, f"{cls.__name__}Backward", MULTIPLE if several else CUSTOM)
+                out._created = (nr, cls.__name__, MULTIPLE if several else CUSTOM)
                 out._epoch = out._shared.version
     return finished
 

@@ -11,7 +11,6 @@ from typing import Any
 from tritorch import _C
 from tritorch.autograd import grad_mode
 from tritorch.autograd.nodes import AccumulateGrad, Node, accumulator, shown
-from tritorch.autograd.saved import hook_stack
 from tritorch.core.scopes import Scope
 from tritorch.core.tensor import Tensor
 from tritorch.core.thread_state import carried
@@ -41,7 +40,7 @@ def within(
     """A backward pass runs inside; leave: what else is set back at its end."""
     task = next(_numbers)
     _C.set_latest_pass(task)
-    fields, hooks = current.__dict__, hook_stack.__dict__  # this thread's
+    fields = current.__dict__  # this thread's
     return Scope(
         (_C.set_grad_enabled, create_graph),
         (fields, "depth", current.depth + 1),
@@ -52,7 +51,6 @@ def within(
         (fields, "retains", retains),
         (fields, "accumulates", accumulates),
         (fields, "node", fields.get("node")),
-        (hooks, "hooks", hooks["hooks"]),  # what a hook enters ends with the pass
         (None, None, leave),
         (_C.unfollow, 1),
     )

@@ -217,7 +217,14 @@ class SavedTensor:
         node._node_packed = True
 
 
-_SAVING = (_C.set_saving_hooks, True)
+def _push_hooks(pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
+    hook_stack.hooks = [*hook_stack.hooks, (pack, unpack)]
+    _C.set_saving_hooks(True)
+
+
+def _pop_hooks() -> None:
+    hook_stack.hooks = hook_stack.hooks[:-1]
+    _C.set_saving_hooks(bool(hook_stack.hooks))
 
 
 class saved_tensors_hooks(scopes.Scope):
@@ -231,8 +238,8 @@ class saved_tensors_hooks(scopes.Scope):
         fields = hook_stack.__dict__  # this thread's
         if fields["disabled"] is not None:
             raise RuntimeError(fields["disabled"])
-        hooks = [*fields["hooks"], (self.pack_hook, self.unpack_hook)]
-        return (fields, "hooks", hooks), _SAVING
+        push = scopes.sets(_push_hooks, self.pack_hook, self.unpack_hook)
+        return scopes.set_back(_pop_hooks), push
 
 
 class save_on_cpu(saved_tensors_hooks):

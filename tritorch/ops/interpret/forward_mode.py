@@ -132,7 +132,7 @@ def _save_duals(
     if node._node_out is not None and not node._node_n_outputs:
         kept = _C.alias(results[0])
         kept._tangent = moved[0]
-        node._hooks().metadata["tritorch.packed_output"] = _Kept(kept)
+        node._hooks().packed = _Kept(kept)
     node._node_packed = True
 
 

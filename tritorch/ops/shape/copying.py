@@ -566,14 +566,28 @@ attach(apply_=apply_, map_=map_)
 
 def set_data(self: Tensor, value: Tensor) -> None:
     """`self.data = value`: other memory, same place in the graph."""
-    require_tensor(value, "data", "data", 1)
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    if value.layout is not self.layout:
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+            "incompatible tensor type."
+        )
+    if self._requires_grad and not (value.is_floating_point() or value.is_complex()):
+        raise RuntimeError(
+            "data set to a tensor that requires gradients must be floating point or complex dtype"
+        )
     self._a = value._array
     self._shared = value._shared
     if value._frozen or value.is_inference():
         self._inference = True
 
 
-attach(data=property(get_data, set_data))
+def _refuse_deleting(self: Tensor) -> None:
+    raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
+
+attach(data=property(get_data, set_data, _refuse_deleting))
 
 
 def set_(
