@@ -411,6 +411,7 @@ class NodeBase:
     _node_numbers: int
     _node_absent: int
     _node_n_outputs: int
+    _node_flows: int
     _node_freed: bool
     _node_packed: bool
     _node_divided: bool

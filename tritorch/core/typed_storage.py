@@ -388,6 +388,10 @@ class TypedStorage:
     def __reduce__(self) -> Any:
         return late_bound.reduce_typed_storage(self)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # By its memory, which tensors of one pickle share; PyTorch's form is `__reduce__`'s.
+        return of_memory, (self._untyped_storage, self.dtype)
+
     def __repr__(self) -> str:
         return (
             f"{shown(self)}\n[torch.storage.TypedStorage(dtype={self.dtype}, "
@@ -422,6 +426,11 @@ for _name in [
     _forwarded(_name)
 for _name in ("_expired", "_free_weak_ref", "_new_shared_cuda", "_release_ipc_counter"):
     setattr(TypedStorage, _name, staticmethod(getattr(UntypedStorage, _name)))
+
+
+def of_memory(untyped: UntypedStorage, dtype: Dtype) -> TypedStorage:
+    """The typed storage on an untyped one: what pickles call."""
+    return TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
 
 
 def _conversion(name: str, kind: Dtype) -> None:
