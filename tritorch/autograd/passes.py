@@ -85,7 +85,7 @@ def will_execute(node: Any) -> bool:
     captures = current.captures
     if captures is not None:
         if leaf is not None:
-            if not current.accumulates:
+            if id(leaf) in captures.leaves and not current.accumulates:
                 raise RuntimeError(
                     "A leaf node was passed to _will_engine_execute_node but we are currently "
                     "running autograd.grad(). This is currently not supported."
