@@ -32,9 +32,6 @@ OTHER = {
         torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2))
         torch.jit.trace(lambda t: t * 2, torch.ones(1, 2))
         """,
-    "put_ is deterministic": """
-        deterministic(True, 1); zeros(3).put_(torch.tensor([0]), ones(1)); deterministic(False)
-        """,
     "without a GPU the error is another": """
         torch.cuda.reset_max_memory_allocated()
         torch.cuda.reset_max_memory_cached()

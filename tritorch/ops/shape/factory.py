@@ -453,6 +453,8 @@ def new_full(
     require_options("new_full", dtype, layout, requires_grad, pin_memory)
     kind = self.dtype if dtype is None else dtype
     where = self.device if device is None else device
+    if type(fill_value) is int and kind.is_floating_point:
+        fill_value = float(fill_value)  # by which a traced `full` infers its dtype
     return full(
         size, fill_value, dtype=kind, device=where, requires_grad=requires_grad,
         pin_memory=pin_memory,
