@@ -1,4 +1,5 @@
 // Our errors as Python's.
+#include <cstring>
 #include <utility>
 
 #include "bindings/convert.h"
@@ -24,8 +25,11 @@ void set_cuda_error(const CudaError& error) {
 
 // PyTorch's words; what is missing, and how to mend it, is a note that tracebacks show behind them.
 void set_unavailable(const char* what) {
-  const Ref error(
-      PyObject_CallFunction(unavailable_error, "s", "Torch not compiled with CUDA enabled"));
+  const char* words = std::strstr(what, "forked")
+                          ? "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+                            "multiprocessing, you must use the 'spawn' start method"
+                          : "Torch not compiled with CUDA enabled";
+  const Ref error(PyObject_CallFunction(unavailable_error, "s", words));
   if (!error) return;
   const Ref added(PyObject_CallMethod(error.get(), "add_note", "s", what));
   if (added) PyErr_SetObject(unavailable_error, error.get());

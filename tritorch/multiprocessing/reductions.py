@@ -46,8 +46,6 @@ def reduce_storage(storage: UntypedStorage) -> Any:
     """A storage as its file, to be mapped again; moves it into shared memory where it is not."""
     if storage.device.type == "meta":
         raise RuntimeError("Cannot pickle meta storage; try pickling a meta tensor instead")
-    if not storage.nbytes():
-        return rebuild_storage_empty, (type(storage),)
     if storage.is_cuda:
         return _reduce_loan(lending.lend(storage))
     nbytes = storage.nbytes()
