@@ -106,7 +106,7 @@ print(t.cuda.is_available())
 try:
     t.empty(1, device="cuda")
 except RuntimeError as error:
-    print(error)
+    print(error, *error.__notes__)
 """
     lines, launches = run(program, TRITORCH_STUB_DEVICES="0")
     assert lines[0] == "False" and "found no GPU" in lines[1] and not launches
