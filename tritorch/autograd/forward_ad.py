@@ -56,12 +56,12 @@ class dual_level(Scope):
 
 
 def _is_fwd_grad_enabled() -> bool:
-    """Whether tangents are carried."""
+    """True while tangents are carried."""
     return duals.levels.enabled
 
 
 class _set_fwd_grad_enabled(ScopeWhenMade):
-    """Whether tangents are carried, as a call or as a context."""
+    """Sets whether tangents are carried, as a call or as a context."""
 
     def changes(self, mode: bool) -> Any:
         fields = duals.levels.__dict__  # this thread's

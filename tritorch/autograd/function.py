@@ -397,7 +397,7 @@ def _apply_forward_mode(cls: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _can_flow(tensor: Tensor) -> bool:
-    """Whether gradients of a tensor's dtype exist."""
+    """True if gradients of a tensor's dtype exist."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 

@@ -151,7 +151,7 @@ def execution_order() -> list[Any]:
 
 
 def retains_graph() -> bool:
-    """Whether the pass that runs keeps its graph; false outside."""
+    """True if the pass that runs keeps its graph; false outside."""
     return current.retains
 
 

@@ -264,12 +264,12 @@ _current_graph_task_execution_order = passes.execution_order
 
 
 def _is_fwd_grad_enabled() -> bool:
-    """Whether forward mode carries tangents."""
+    """True while forward mode carries tangents."""
     return duals.levels.enabled
 
 
 def _set_fwd_grad_enabled(mode: bool, /) -> None:
-    """Whether forward mode carries tangents from now on."""
+    """Sets whether forward mode carries tangents from now on."""
     duals.levels.enabled = mode
 
 
@@ -282,7 +282,7 @@ class _WeakTensorRef:
         self._reference = weakref.ref(tensor)
 
     def expired(self) -> bool:
-        """Whether the tensor is gone."""
+        """True once the tensor is gone."""
         return self._reference() is None
 
 

@@ -307,7 +307,7 @@ def _divisors(
 
 @loops.gate("pool_average")
 def _is_averaged(x: Array, out: Ints, sides: Ints | None, scale: Any) -> bool:
-    """Whether windows lie inside of few planes, or lines, and are averaged natively."""
+    """True if windows lie inside of few planes, or lines, and are averaged natively."""
     if sides is not None or scale.ndim or x.size >= _FEW or not x.size:
         return False
     return len(out) < 3 and x.dtype in FLOATS and x.flags.c_contiguous

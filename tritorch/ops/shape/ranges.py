@@ -292,7 +292,7 @@ def _line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, Any]
 
 
 def _is_key(number: Any) -> bool:
-    """Whether numbers that are equal to a number, and of its type, are it: 0.0 and -0.0 differ."""
+    """True if numbers that are equal to a number, and of its type, are it: 0.0 and -0.0 differ."""
     return type(number) is int or (type(number) is float and number != 0)
 
 
