@@ -179,7 +179,7 @@ def test_calls_fit_their_schema(monkeypatch):
     assert structured - set(watch.seen) - UNKNOWN == ELSEWHERE
 
 
-def test_what_the_schema_names_gives_the_same(monkeypatch):
+def test_what_the_schema_names_gives_the_same(monkeypatch, without_plans):
     without, compared = set(), set()
     inside = []
 
