@@ -70,7 +70,7 @@ def adapted(tree: Path, folder: Path) -> Path:
 
 
 def run(command: list[Any], folder: Path, limit: float, **variables: str) -> str:
-    """What a command prints; a file that does not end in time counts as far as it came."""
+    """The output of a command; a file that does not end in time counts as far as it came."""
     environment = os.environ | {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu"} | variables
     try:
         done = subprocess.run(
@@ -98,7 +98,7 @@ def with_site(args: argparse.Namespace) -> Path:
 
 
 def judge(name: str, args: argparse.Namespace) -> dict[str, int] | None:
-    """How many of a file's cases pass, of those that pass with PyTorch."""
+    """The counts of a file's cases that pass, of those that pass with PyTorch."""
     trees = [adapted(tree.resolve(), args.reports) for tree in args.tests]
     tree = next((each for each in trees if (each / f"{name}.py").exists()), None)
     if tree is None:

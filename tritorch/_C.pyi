@@ -25,6 +25,7 @@ class OutOfMemoryError(RuntimeError): ...
 
 # -- devices ---------------------------------------------------------------------------------------
 
+cxx_flags: str  # that the extension was compiled with
 commit: str  # that it was built from; empty where the source was no checkout
 
 def dtypes() -> list[tuple[str, int, str]]: ...

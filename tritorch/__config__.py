@@ -7,6 +7,7 @@ import platform
 
 import numpy as np
 
+from tritorch import _C
 from tritorch.cpu import get_cpu_capability
 from tritorch.host import threads
 from tritorch.version import __version__
@@ -37,8 +38,8 @@ def show() -> str:
 
 
 def _cxx_flags() -> str:
-    """The flags of the compiler that the extension was made with are not kept."""
-    return ""
+    """The flags that the extension was compiled with."""
+    return _C.cxx_flags
 
 
 def parallel_info() -> str:

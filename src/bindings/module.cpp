@@ -95,6 +95,7 @@ NB_MODULE(_C, m) {
       [](nb::handle callback) { garbage_collector = Py_NewRef(callback.ptr()); }, "callback"_a);
 #ifdef TRITORCH_COMMIT
   m.attr("commit") = TRITORCH_COMMIT;
+  m.attr("cxx_flags") = TRITORCH_CXX_FLAGS;
 #endif
   bind_errors(m);
   bind_dtypes(m);

@@ -81,36 +81,29 @@ PyObject* parts_call(PyObject* self, PyObject* const* args, size_t n, PyObject* 
 
 PyTypeObject* parts_type = nullptr;
 
-PyObject* parts_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject* function;
-  if (!PyArg_ParseTuple(args, "O", &function)) return nullptr;
-  auto* self = reinterpret_cast<Quiet*>(type->tp_alloc(type, 0));
-  if (!self) return nullptr;
-  self->call = parts_call;
-  self->function = Py_NewRef(function);
-  return reinterpret_cast<PyObject*>(self);
-}
-
-PyObject* quiet_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject* function;
-  if (!PyArg_ParseTuple(args, "O", &function)) return nullptr;
-  auto* self = reinterpret_cast<Quiet*>(type->tp_alloc(type, 0));
-  if (!self) return nullptr;
-  self->call = quiet_call;
-  self->function = Py_NewRef(function);
-  return reinterpret_cast<PyObject*>(self);
-}
-
-PyObject* seen_new(PyTypeObject* type, PyObject* args, PyObject*) {
+// A callable of one of the types here: type(function), or type(function, unwritten).
+PyObject* made(PyTypeObject* type, PyObject* args, vectorcallfunc call) {
   PyObject* function;
   int unwritten = 0;
   if (!PyArg_ParseTuple(args, "O|p", &function, &unwritten)) return nullptr;
   auto* self = reinterpret_cast<Quiet*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
-  self->call = seen_call;
+  self->call = call;
   self->function = Py_NewRef(function);
   self->unwritten = static_cast<char>(unwritten);
   return reinterpret_cast<PyObject*>(self);
+}
+
+PyObject* parts_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  return made(type, args, parts_call);
+}
+
+PyObject* quiet_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  return made(type, args, quiet_call);
+}
+
+PyObject* seen_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  return made(type, args, seen_call);
 }
 
 int quiet_traverse(PyObject* self, visitproc visit, void* arg) {

@@ -1,4 +1,4 @@
-"""What PyTorch's own tests of eager mode ask: numbers alone, indexing's errors, sizes, meta storages."""
+"""Expressions that PyTorch's own tests of eager mode ask: numbers alone, indexing, sizes, storages."""
 
 from .lines import each, lines
 

@@ -322,8 +322,8 @@ def _conv_determine_backend_memory_format(input: Any, weight: Any, backend: Any,
 
 
 def _cxx_flags() -> str:
-    """The flags of the compiler that the extension was made with are not kept."""
-    return ""
+    """The flags that the extension was compiled with."""
+    return _C.cxx_flags
 
 
 def _log_api_usage_once(event: str, /) -> None:

@@ -125,22 +125,6 @@ def as_leaf(tensor: Tensor) -> Tensor:
     return tensor.requires_grad_(True)
 
 
-def require_type_of_out(kind: dtype | None, layout: Any, out: Tensor | None) -> None:
-    """Refuses a dtype or a layout that the output of a factory does not have."""
-    if out is None:
-        return
-    if kind is not None and kind is not out.dtype:
-        raise RuntimeError(
-            f"dtype {scalar_name(kind)} does not match dtype of out parameter "
-            f"({scalar_name(out.dtype)})"
-        )
-    if layout is not None and layout is not out.layout:
-        given, has = (str(each).partition(".")[2].title() for each in (layout, out.layout))
-        raise RuntimeError(
-            f"layout {given.partition('_')[0]} does not match layout of out parameter ({has})"
-        )
-
-
 _empty = Maker("empty", "size kind device", arrays.empty,
                schema="empty.memory_format(size, dtype=kind, device=device)")  # fmt: skip
 _empty_strided = Maker("empty_strided", "size stride kind device", arrays.empty_strided,
@@ -178,7 +162,6 @@ def _make(
     format: Any = None,
 ) -> Tensor:
     shape = _check_shape(shape)
-    require_type_of_out(kind, layout, out)
     if layout not in (None, layouts.strided):
         return _make_sparse(shape, value, kind, device, requires_grad, layout)
     if kind is None:
