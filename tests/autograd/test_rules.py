@@ -122,10 +122,11 @@ def test_grad_needs_inputs():
         torch.autograd.grad(leaf(1) * 2, [])
 
 
-def test_materialized_gradients_require_grad():
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_materialized_gradients_require_grad_with_a_graph(create_graph):
     x, unused = leaf(1), leaf(1)
-    (zeros,) = torch.autograd.grad(x * 2, unused, materialize_grads=True)
-    assert zeros.requires_grad
+    (zeros,) = torch.autograd.grad(x * 2, unused, materialize_grads=True, create_graph=create_graph)
+    assert zeros.requires_grad is create_graph
     edge = get_gradient_edge(unused.clone())
     with pytest.raises(RuntimeError, match="cannot be used when the given input is a Gradient"):
         torch.autograd.grad(x * 2, edge, materialize_grads=True)

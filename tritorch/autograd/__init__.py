@@ -227,8 +227,7 @@ def grad(
         raise RuntimeError(f"got {len(outs)} tensors and {len(grads)} gradients")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
-        if None in grads:
-            _initial_grads(outs, grads, True)
+        _initial_grads(outs, grads, True)
 
         def one(*gs: Any) -> Any:
             return grad(outs, ins, gs, True, create_graph, allow_unused=allow_unused,
