@@ -1,4 +1,5 @@
 // How a call is recorded: which inputs want a gradient, and the node that keeps what it needs.
+#include "launch/pack.h"
 #include "ref.h"
 #include "tensor/fields.h"
 
@@ -143,6 +144,10 @@ int has_gradients(PyObject* array) {
   if (const NDArray* host = as_ndarray(array)) {
     const char kind = host->kind();
     return kind != 'i' && kind != 'u' && kind != 'b';
+  }
+  if (const Array* device = as_array(array)) {
+    const char kind = kDTypeTable[static_cast<int>(device->dtype)].kind;
+    return kind == 'f' || kind == 'c';
   }
   const Ref dtype(PyObject_GetAttr(array, names.dtype));
   const int found = dtype ? PySet_Contains(registered.integral, dtype.get()) : -1;
