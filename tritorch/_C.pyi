@@ -863,11 +863,13 @@ class Seen:
     """A function of arrays whose calls outside of records are part of call plans."""
 
     __wrapped__: Any
-    def __init__(self, function: Any, unwritten: bool = False, /) -> None: ...
+    UNWRITTEN: int
+    SCRATCH: int
+    def __init__(self, function: Any, contents: int = 0, /) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class Parts:
-    """A function put together from public operators: call plans have their calls in its place."""
+    """A function put together from others: call plans have their calls in its place."""
 
     __wrapped__: Any
     def __init__(self, function: Any, /) -> None: ...

@@ -269,7 +269,7 @@ bool tell(Plans* self, PyObject* Plans::* method, const char* name, const Call& 
   if (!(self->*method) &&
       !(self->*method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(self), name)))
     return false;
-  SeenCall seen{Ref::to(self->*method), {}, {}, Ref::to(result), false};
+  SeenCall seen{Ref::to(self->*method), {}, {}, Ref::to(result), Contents::result};
   if (call.target) seen.args.push_back(Ref::to(reinterpret_cast<PyObject*>(call.target)));
   for (Py_ssize_t i = 0; i < call.n; ++i) seen.args.push_back(Ref::to(call.operands[i]));
   trace->calls.push_back(std::move(seen));

@@ -1,6 +1,8 @@
 #include "plans/host.h"
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 
 #include "launch/pack.h"
 #include "tensor/fields.h"
@@ -36,6 +38,25 @@ PyObject* owner_of(PyObject* array) {
     const NDArray* each = as_ndarray(array);
     if (!each || !each->base) return array;
     array = each->base;
+  }
+}
+
+// Whether an array owns its memory and nobody may write it: a table that depends on sizes alone.
+bool is_constant(PyObject* object) {
+  const NDArray* array = as_ndarray(object);
+  return array && !array->base && !array->is_writeable();
+}
+
+// A result that is no array, by which the code after the call may go another way.
+bool is_answer(PyObject* object) {
+  return object == Py_None || PyBool_Check(object) || PyLong_CheckExact(object);
+}
+
+// Fills memory with what is neither zero nor a likely result.
+void poison(PyObject* object) {
+  if (const NDArray* array = as_ndarray(object)) {
+    const auto [low, high] = extent(array);
+    std::memset(low, 0xA5, static_cast<std::size_t>(high - low));
   }
 }
 
@@ -98,7 +119,7 @@ bool Value::operator==(const Value& other) const {
 
 bool HostProgram::Call::operator==(const Call& other) const {
   return function.get() == other.function.get() && same_objects(names, other.names) &&
-         args == other.args;
+         same_objects(answer, other.answer) && args == other.args;
 }
 
 bool HostProgram::operator==(const HostProgram& other) const { return calls_ == other.calls_; }
@@ -149,7 +170,8 @@ bool HostProgram::describe(PyObject* object, Value& found, const char*& why) con
     }
   const bool several = PyTuple_CheckExact(object) || PyList_CheckExact(object);
   const bool array = as_ndarray(object) || is_number_of_numpy(object);
-  for (std::size_t i = 0; (array || several) && i < so_far_; ++i) {
+  const bool number = PyFloat_CheckExact(object);
+  for (std::size_t i = 0; (array || several || number) && i < so_far_; ++i) {
     PyObject* result = (*seen_)[i].result.get();
     found.kind = Value::result;
     found.index = static_cast<int>(i);
@@ -166,10 +188,17 @@ bool HostProgram::describe(PyObject* object, Value& found, const char*& why) con
     found.items.resize(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)));
     for (std::size_t i = 0; i < found.items.size(); ++i)
       if (!describe(PySequence_Fast_ITEMS(object)[i], found.items[i], why)) return false;
+    const auto is_object = [](const Value& item) { return item.kind == Value::object; };
+    if (found.kind == Value::tuple && std::ranges::all_of(found.items, is_object))
+      found = {.value = Ref::to(object)};
     return true;
   }
   if (array) {
     if (as_ndarray(object) && find_source(object, found)) return true;
+    if (is_constant(object)) {
+      found.value = Ref::to(object);
+      return true;
+    }
     why = "a function gets an array that nobody has seen being made";
     return false;
   }
@@ -186,7 +215,8 @@ bool HostProgram::take(std::span<PyObject* const> arrays, const std::vector<Seen
   known_arrays_.assign(arrays.begin(), arrays.end());
   seen_ = &seen;
   for (const SeenCall& each : seen) {
-    Call call{each.function, each.names, {}, each.unwritten};
+    Call call{each.function, each.names, {}, each.contents, {}};
+    if (is_answer(each.result.get())) call.answer = each.result;
     if (each.args.size() > kMostArgs) {
       why = "a function of arrays gets too many arguments";
       return false;
@@ -199,19 +229,31 @@ bool HostProgram::take(std::span<PyObject* const> arrays, const std::vector<Seen
   return true;
 }
 
-bool HostProgram::gets(int argument) const {
+bool HostProgram::Call::gets(int argument) const {
   const auto leads = [&](const auto& self, const Value& value) -> bool {
     if (value.kind == Value::argument) return value.index == argument;
     return std::ranges::any_of(value.items, [&](const Value& item) { return self(self, item); });
   };
-  return std::ranges::any_of(calls_, [&](const Call& call) {
-    return std::ranges::any_of(call.args, [&](const Value& arg) { return leads(leads, arg); });
+  return std::ranges::any_of(args, [&](const Value& arg) { return leads(leads, arg); });
+}
+
+bool HostProgram::gets(int argument) const {
+  return std::ranges::any_of(calls_, [&](const Call& call) { return call.gets(argument); });
+}
+
+bool HostProgram::has_answers() const { return std::ranges::any_of(calls_, &Call::asks); }
+
+bool HostProgram::asks_after_writing(std::span<const int> written) const {
+  const auto first = std::ranges::find_if(calls_, [&](const Call& call) {
+    return std::ranges::any_of(written, [&](int argument) { return call.gets(argument); });
   });
+  return first != calls_.end() && std::any_of(first + 1, calls_.end(), std::mem_fn(&Call::asks));
 }
 
 bool HostProgram::is_unwritten(const Value& value) const {
   const Value& source = value.kind == Value::view ? value.items[0] : value;
-  if (source.kind != Value::result || !calls_[static_cast<std::size_t>(source.index)].unwritten)
+  if (source.kind != Value::result ||
+      calls_[static_cast<std::size_t>(source.index)].contents != Contents::unwritten)
     return false;
   const auto leads = [&](const auto& self, const Value& each) -> bool {
     if (each.kind == Value::result) return each.index == source.index;
@@ -225,7 +267,7 @@ bool HostProgram::is_unwritten(const Value& value) const {
 // ---- runs ---------------------------------------------------------------------------------------
 
 Ref HostProgram::at(const Value& value, std::span<PyObject* const> arrays,
-                    const std::vector<Ref>& results) const {
+                    const Refs& results) const {
   switch (value.kind) {
     case Value::object:
       return value.value;
@@ -266,7 +308,9 @@ Ref HostProgram::at(const Value& value, std::span<PyObject* const> arrays,
   return made;
 }
 
-bool HostProgram::run(std::span<PyObject* const> arrays, std::vector<Ref>& results) const {
+bool HostProgram::run(std::span<PyObject* const> arrays, Refs& results, bool poisoned) const {
+  const QuietScope quiet;
+  if (!quiet.entered()) return false;
   results.reserve(calls_.size());
   for (const Call& call : calls_) {
     Ref kept[kMostArgs];
@@ -278,8 +322,11 @@ bool HostProgram::run(std::span<PyObject* const> arrays, std::vector<Ref>& resul
     }
     const std::size_t named =
         call.names ? static_cast<std::size_t>(PyTuple_GET_SIZE(call.names.get())) : 0;
-    Ref result(call_quietly(call.function.get(), args, n - named, call.names.get()));
+    Ref result(PyObject_Vectorcall(call.function.get(), args, n - named, call.names.get()));
     if (!result) return false;
+    if (call.answer && result.get() != call.answer.get() && !same_objects(result, call.answer))
+      return false;
+    if (poisoned && call.contents != Contents::result) poison(result.get());
     results.push_back(std::move(result));
   }
   return true;

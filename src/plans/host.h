@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <cstdint>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -23,12 +25,18 @@ struct Value {
   bool operator==(const Value& other) const;
 };
 
+using Refs = std::pmr::vector<Ref>;
+
+// What a function's result has in it: `unwritten` may be given to the program as it is, `scratch`
+// is there for other functions to write.
+enum class Contents : std::uint8_t { result, unwritten, scratch };
+
 // A call that was seen.
 struct SeenCall {
   Ref function;
   std::vector<Ref> args;
   Ref names, result;
-  bool unwritten;  // the result has no contents yet
+  Contents contents;
 };
 
 class HostProgram {
@@ -40,17 +48,24 @@ class HostProgram {
   bool operator==(const HostProgram& other) const;
   bool gets(int argument) const;                // whether a function gets that array
   bool is_unwritten(const Value& value) const;  // memory without contents, that no function gets
+  bool has_answers() const;  // whether a function says something, which may depend on values
+  // Whether a function is asked after one that gets one of these arguments.
+  bool asks_after_writing(std::span<const int> written) const;
 
-  // Makes the calls.  False with a Python error set.
-  bool run(std::span<PyObject* const> arrays, std::vector<Ref>& results) const;
-  Ref at(const Value& value, std::span<PyObject* const> arrays,
-         const std::vector<Ref>& results) const;
+  // Makes the calls.  False with a Python error set; or without, where a function answers otherwise
+  // than it did.  `poisoned`: new memory is filled, so that nobody takes what was there for
+  // results.
+  bool run(std::span<PyObject* const> arrays, Refs& results, bool poisoned = false) const;
+  Ref at(const Value& value, std::span<PyObject* const> arrays, const Refs& results) const;
 
  private:
   struct Call {
     Ref function, names;
     std::vector<Value> args;
-    bool unwritten;
+    Contents contents;
+    Ref answer;  // a result that is no array: None, a bool or an integer
+    bool asks() const { return answer && answer.get() != Py_None; }
+    bool gets(int argument) const;
     bool operator==(const Call& other) const;
   };
   bool find_source(PyObject* array, Value& found) const;

@@ -9,6 +9,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "array/array.h"
@@ -44,7 +45,9 @@ class Key {
   int tensor_count() const { return n_tensors_; }
   Tensor* tensor(int i) const { return tensors_[i]; }
   const Array* array(int i) const { return arrays_[i]; }  // of tensors on a GPU
-  PyObject* held(int i) const { return held_[i]; }        // the array as an object
+  std::span<PyObject* const> arrays() const {             // as objects
+    return {held_, static_cast<std::size_t>(n_tensors_)};
+  }
   int memory_count() const { return n_memories_; }
   const Memory& memory(int i) const { return memories_[i]; }
 

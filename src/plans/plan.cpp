@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
+#include <memory_resource>
 
 #include "driver/blocking.h"
 #include "driver/context.h"
@@ -305,19 +305,19 @@ struct Plan::Builder {
         return fail("nobody has seen a write");
       plan->written_.push_back(found);
     }
+    if (plan->on_host_ && asks_too_late()) return fail("values decide after a write");
     return true;
   }
+
+  // Whether a function's answer, by which a run is given up, comes after a write.
+  bool asks_too_late() const {
+    std::vector<int> arguments;
+    for (const Place& each : plan->written_)
+      if (each.kind == Place::argument) arguments.push_back(each.index);
+    if (arguments.size() < plan->written_.size()) return plan->host_.has_answers();
+    return plan->host_.asks_after_writing(arguments);
+  }
 };
-
-namespace {
-
-std::vector<PyObject*> arrays_of(const Key& key) {
-  std::vector<PyObject*> arrays;
-  for (int i = 0; i < key.tensor_count(); ++i) arrays.push_back(key.held(i));
-  return arrays;
-}
-
-}  // namespace
 
 std::unique_ptr<Plan> Plan::of(const Key& key, Trace& trace, PyObject* result, std::string& why) {
   Recording& recording = trace.recording;
@@ -326,7 +326,7 @@ std::unique_ptr<Plan> Plan::of(const Key& key, Trace& trace, PyObject* result, s
   Builder builder{key, trace, why, std::vector<int>(trace.made.size(), -1)};
   builder.plan->on_host_ = key.on_host();
   const char* unknown = nullptr;
-  if (key.on_host() && !builder.plan->host_.take(arrays_of(key), trace.calls, unknown)) {
+  if (key.on_host() && !builder.plan->host_.take(key.arrays(), trace.calls, unknown)) {
     why = unknown;
     return nullptr;
   }
@@ -402,15 +402,23 @@ void Plan::prepare() {
 // ---- runs ---------------------------------------------------------------------------------------
 
 struct Plan::Run {
+  explicit Run(const Key& of) : key(of) {}
+
   const Key& key;
-  std::vector<Ref> host;  // what the CPU's functions have given
-  int device;
-  cu::CUstream stream;
+  int device = 0;
+  cu::CUstream stream = nullptr;
   std::array<std::uint64_t, kMostSources + kMostNodes> sources;  // addresses and numbers
   std::vector<StorageRef> memory;  // of allocations that results lie in
   StorageRef between;
-  std::vector<Ref> tensors;           // what has been made, results one after the other
-  std::vector<std::uint32_t> starts;  // of each Make in `tensors`
+
+ private:
+  std::array<std::byte, 512> bytes_;  // enough for most calls
+  std::pmr::monotonic_buffer_resource room_{bytes_.data(), bytes_.size()};
+
+ public:
+  Refs host{&room_};                               // what the CPU's functions have given
+  Refs tensors{&room_};                            // what has been made, one after the other
+  std::pmr::vector<std::uint32_t> starts{&room_};  // of each Make in `tensors`
 };
 
 bool Plan::allocate(Run& run) const {
@@ -509,8 +517,8 @@ bool Plan::confirms(const Key& key, const Trace& trace, const std::vector<Ref>& 
                     std::string& why) const {
   std::vector<PyObject*> arrays;
   for (const Ref& each : copies) arrays.push_back(each.get());
-  std::vector<Ref> results;
-  bool good = host_.run(arrays, results);
+  Refs results;
+  bool good = host_.run(arrays, results, true);
   std::size_t next = 0;
   for (std::size_t i = 0; good && i < trace.made.size(); ++i) {
     if (next == makes_.size() || trace.made[i].op.get() != makes_[next].op.get() ||
@@ -532,7 +540,7 @@ bool Plan::confirms(const Key& key, const Trace& trace, const std::vector<Ref>& 
 }
 
 Ref Plan::array_at(const Run& run, const Laid& laid) const {
-  if (on_host_) return host_.at(laid.host, arrays_of(run.key), run.host);
+  if (on_host_) return host_.at(laid.host, run.key.arrays(), run.host);
   Array array;
   std::uint64_t base;
   if (laid.origin.kind == Origin::input) {
@@ -629,6 +637,7 @@ PyObject* Plan::make_results(Run& run) const {
   std::size_t total = 0;
   for (const Make& make : makes_) total += make.results.size();
   run.tensors.resize(total);
+  run.starts.reserve(makes_.size());
   std::size_t at = 0;
   for (const Make& make : makes_) {
     run.starts.push_back(static_cast<std::uint32_t>(at));
@@ -714,13 +723,15 @@ PyObject* Plan::run(const Key& key) const {
   for (const Place& each : written_)
     if (each.kind == Place::argument && !may_write(key.tensor(each.index))) return nullptr;
   if (on_host_) {
-    Run run{key, {}, 0, nullptr, {}, {}, {}, {}, {}};
-    return host_.run(arrays_of(key), run.host) ? make_results(run) : nullptr;
+    Run run(key);
+    return host_.run(key.arrays(), run.host) ? make_results(run) : nullptr;
   }
   return guarded([&]() -> PyObject* {
     const int device = key.device() < 0 ? current_device() : key.device();
     bind(device);
-    Run run{key, {}, device, current_stream(device), {}, {}, {}, {}, {}};
+    Run run(key);
+    run.device = device;
+    run.stream = current_stream(device);
     if (!allocate(run) || !ask(run)) return nullptr;
     launch(run);
     run.between = StorageRef();

@@ -33,6 +33,8 @@ class Plan {
   bool confirms(const Key& key, const Trace& trace, const std::vector<Ref>& copies,
                 std::string& why) const;
 
+  bool has_answers() const { return host_.has_answers(); }  // by which a run may be given up
+
   // The result of a call with an equal key.  Null without an error: the call has to be made by its
   // function, and nothing has been done.
   PyObject* run(const Key& key) const;

@@ -3,6 +3,7 @@
 #include <structmember.h>
 
 #include <cstddef>
+#include <utility>
 
 #include "compilation/state.h"
 #include "driver/context.h"
@@ -22,7 +23,8 @@ namespace {
 
 constexpr std::size_t kMostEntries = 512;         // of a function
 constexpr int kManyKeys = 2048, kRest = 1 << 15;  // calls
-constexpr int kMostTries = 3;                     // calls that are watched, of which no two agree
+constexpr int kMostGivenUp = 8;  // runs, for other values' sake, of a plan of smaller functions
+constexpr int kMostTries = 3;    // calls that are watched, of which no two agree
 
 // Of what the result of a watched call leads to: [(record, params, inputs that are no tensors),
 // ...].
@@ -80,10 +82,11 @@ PyObject* Table::call(PyObject* function, PyObject* const* args, std::size_t fla
   for (; first != last; ++first) {
     if (!key.equals(first->second->words)) continue;
     const std::shared_ptr<Entry> entry = first->second;  // what runs below may clear the table
-    if (entry->ready) {
-      PyObject* result = entry->ready->run(key);
+    if (const std::shared_ptr<const Plan> plan = entry->ready) {
+      PyObject* result = plan->run(key);
       if (result) ++runs_, ++recent_runs_;
       if (result || PyErr_Occurred()) return result;
+      if (plan->has_answers() && ++entry->given_up == kMostGivenUp) entry->take_whole();
     } else if (!entry->never && !entry->busy && ++entry->seen > 1) {
       return watch(key, entry, function, args, flagged, names);
     }
@@ -128,7 +131,10 @@ struct Again {
   bool is_confirmed(const Plan& plan, const Key& key, const Trace& trace, std::string& why) const {
     const Ref now(PyObject_CallNoArgs(random_state));
     if (!now || !Ref(PyObject_CallOneArg(random_state, random.get()))) return false;
-    const bool good = plan.confirms(key, trace, copies, why);
+    const bool draws =
+        plan.has_answers() && PyObject_RichCompareBool(now.get(), random.get(), Py_EQ) != 1;
+    if (draws) why = "values decide, and numbers are drawn";
+    const bool good = !draws && plan.confirms(key, trace, copies, why);
     TakenError error;  // the generator is set back whatever came up
     const bool back = static_cast<bool>(Ref(PyObject_CallOneArg(random_state, now.get())));
     if (error) error.restore();
@@ -188,9 +194,7 @@ void Table::learn(Entry& entry, const Key& key, Trace& watched, const Again& aga
                   PyObject* result) {
   learn_as_it_is(entry, key, watched, again, result);
   if (!entry.never || !watched.has_parts || entry.whole) return;
-  entry.whole = true;  // where its parts are no plan, it is one function
-  entry.never = false;
-  entry.tries = 0;
+  entry.take_whole();  // where its parts are no plan, it is one function
 }
 
 void Table::learn_as_it_is(Entry& entry, const Key& key, Trace& watched, const Again& again,
@@ -220,6 +224,13 @@ void Table::learn_as_it_is(Entry& entry, const Key& key, Trace& watched, const A
     entry.never = true;
     entry.taken.reset();
   }
+}
+
+void Table::Entry::take_whole() {
+  if (std::exchange(whole, true)) return;
+  ready.reset();
+  never = false;
+  tries = 0;
 }
 
 PyObject* Table::describe() const {

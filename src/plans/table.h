@@ -29,11 +29,14 @@ class Table {
   struct Entry {
     std::vector<std::uint64_t> words;
     std::vector<Ref> objects;  // those whose identity is in the words
-    std::unique_ptr<Plan> taken, ready;
-    int seen = 0, tries = 0;
+    std::unique_ptr<Plan> taken;
+    std::shared_ptr<const Plan> ready;
+    int seen = 0, tries = 0, given_up = 0;
     bool never = false, busy = false;
     bool whole = false;  // functions of smaller operators are one call of its plan
     std::string why;
+
+    void take_whole();  // makes another plan, in which such functions are one call
   };
   PyObject* watch(const Key& key, const std::shared_ptr<Entry>& entry, PyObject* function,
                   PyObject* const* args, std::size_t flagged, PyObject* names);

@@ -166,7 +166,7 @@ void told_alias(PyObject* input, PyObject* array, PyObject* tensor) {
 }
 
 PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t flagged,
-                       PyObject* names, bool unwritten) {
+                       PyObject* names, Contents contents) {
   if (!trace->on_host || is_taken_apart(function))
     return PyObject_Vectorcall(function, args, flagged, names);
   ++trace->within;
@@ -176,7 +176,7 @@ PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t fl
   if (result && watches())
     trace->calls.push_back({Ref::to(function),
                             refs(args, n + (names ? PyTuple_GET_SIZE(names) : 0)), Ref::to(names),
-                            Ref::to(result), unwritten});
+                            Ref::to(result), contents});
   return result;
 }
 

@@ -83,9 +83,8 @@ PyObject* told_many(Operator* op, PyObject* const* inputs, Py_ssize_t n, PyObjec
 void told_wrapped(PyObject* array, PyObject* tensor);
 void told_alias(PyObject* input, PyObject* array, PyObject* tensor);
 // Calls a function of ndarrays while a call is watched.
-// unwritten: what it gives has no contents yet.
 PyObject* watched_call(PyObject* function, PyObject* const* args, std::size_t flagged,
-                       PyObject* names, bool unwritten = false);
+                       PyObject* names, Contents contents = Contents::result);
 // Whether a function, called while a call is watched, is made of others that are watched
 // themselves.
 bool is_taken_apart(PyObject* function);

@@ -15,7 +15,7 @@ namespace {
 struct Quiet {
   PyObject_HEAD vectorcallfunc call;
   PyObject* function;
-  char unwritten;  // whether its results have no contents yet
+  plans::Contents contents;  // of a Seen: of its results
 };
 
 // Contexts that no call is in.  One can be entered once at a time: calls within calls and calls in
@@ -71,7 +71,7 @@ PyObject* quiet_call(PyObject* self, PyObject* const* args, size_t n, PyObject* 
 PyObject* seen_call(PyObject* self, PyObject* const* args, size_t n, PyObject* names) {
   const auto* seen = reinterpret_cast<Quiet*>(self);
   if (plans::trace) [[unlikely]]
-    return plans::watched_call(seen->function, args, n, names, seen->unwritten);
+    return plans::watched_call(seen->function, args, n, names, seen->contents);
   return PyObject_Vectorcall(seen->function, args, n, names);
 }
 
@@ -81,16 +81,16 @@ PyObject* parts_call(PyObject* self, PyObject* const* args, size_t n, PyObject* 
 
 PyTypeObject* parts_type = nullptr;
 
-// A callable of one of the types here: type(function), or type(function, unwritten).
+// A callable of one of the types here: type(function), or type(function, contents).
 PyObject* made(PyTypeObject* type, PyObject* args, vectorcallfunc call) {
   PyObject* function;
-  int unwritten = 0;
-  if (!PyArg_ParseTuple(args, "O|p", &function, &unwritten)) return nullptr;
+  unsigned char contents = 0;
+  if (!PyArg_ParseTuple(args, "O|b", &function, &contents)) return nullptr;
   auto* self = reinterpret_cast<Quiet*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->call = call;
   self->function = Py_NewRef(function);
-  self->unwritten = static_cast<char>(unwritten);
+  self->contents = static_cast<plans::Contents>(contents);
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -192,7 +192,13 @@ bool add_quiet_type(PyObject* module) {
   const Ref type(PyType_FromSpec(&quiet_spec)), seen(PyType_FromSpec(&seen_spec));
   Ref parts(PyType_FromSpec(&parts_spec));
   parts_type = parts.as<PyTypeObject>();
-  return type && seen && parts_type && PyModule_AddFunctions(module, functions) == 0 &&
+  const auto name = [&](const char* word, plans::Contents contents) {
+    const Ref number(PyLong_FromLong(static_cast<long>(contents)));
+    return seen && number && PyObject_SetAttrString(seen.get(), word, number.get()) == 0;
+  };
+  return name("UNWRITTEN", plans::Contents::unwritten) &&
+         name("SCRATCH", plans::Contents::scratch) && type && parts_type &&
+         PyModule_AddFunctions(module, functions) == 0 &&
          PyModule_AddObjectRef(module, "Quiet", type.get()) == 0 &&
          PyModule_AddObjectRef(module, "Seen", seen.get()) == 0 &&
          PyModule_AddObjectRef(module, "Parts", parts.release()) == 0;

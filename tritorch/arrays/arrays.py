@@ -41,7 +41,23 @@ def seen(function: Function) -> Function:
 
 def seen_unwritten(function: Function) -> Function:
     """The same of one whose results have no contents yet."""
-    return cast_type(Function, _C.Seen(function, True))
+    return cast_type(Function, _C.Seen(function, _C.Seen.UNWRITTEN))
+
+
+def by_steps(function: Function) -> Function:
+    """A function of arrays that does nothing but call seen ones, make views and decide by sizes,
+    dtypes and what those functions answer: call plans have those calls in its place.
+
+    Where it turns out to do something else, it is one call of a plan after all.  It must not decide
+    by the elements of arrays."""
+    return cast_type(Function, _C.Parts(function))
+
+
+# NumPy's functions as steps of such.  `scratch` gives memory that other steps write.
+scratch = cast_type(Any, _C.Seen(np.empty, _C.Seen.SCRATCH))
+asarray, take, divide = seen(np.asarray), seen(ndarray.take), seen(np.true_divide)
+fold, add, subtract = seen(np.ufunc.reduce), seen(np.add), seen(np.subtract)
+negative, not_equal = seen(np.negative), seen(np.not_equal)
 
 
 @functools.cache
@@ -198,6 +214,7 @@ def cast_number(value: Any, kind: dtype) -> Any:
 
 
 _converted = _C.Quiet(ndarray.astype)
+_cast_halves = seen(_C.cast_halves)
 _SINGLE = float32.numpy
 
 
@@ -227,6 +244,7 @@ def is_bfloat16(kind: Any) -> bool:
 
 
 @seen
+@by_steps
 def convert(array: Any, kind: Any) -> Any:
     """An array or scalar of NumPy's in another of its dtypes.  ml_dtypes' own casts are slow, and
     hold Python's lock."""
@@ -234,8 +252,8 @@ def convert(array: Any, kind: Any) -> Any:
         return array.astype(kind)
     old, kind = array.dtype, np.dtype(kind)
     if "e" in (old.char, kind.char) and _SINGLE in (old, kind):
-        out = np.empty(array.shape, kind)
-        if array.size < _MANY and _C.cast_halves(array, out):
+        out = scratch(array.shape, kind)
+        if array.size < _MANY and _cast_halves(array, out):
             return out
     if old is _SINGLE and is_bfloat16(kind):
         chain = _rounding
@@ -251,6 +269,7 @@ def convert(array: Any, kind: Any) -> Any:
 
 
 @seen
+@by_steps
 def cast(array: Any, kind: dtype) -> Any:
     """The array itself if it has the dtype, else a converted copy that keeps the memory order."""
     if type(array) is not ndarray:

@@ -43,6 +43,11 @@ def loop(twin: Function) -> Function:
     return twin if NUMPY_ONLY else native
 
 
+def step(function: Function) -> Function:
+    """A loop that call plans see in functions made of steps (`arrays.by_steps`)."""
+    return cast(Function, _C.Seen(function))
+
+
 def pair(name: str, native: Function, twin: Callable[..., Any]) -> Function:
     """Declares a native function and its twin; gives the one that computes."""
     LOOPS[name] = Loop(native, twin)
@@ -144,6 +149,7 @@ def erfinv(x: Array) -> Array:
 # ---- sums ----------------------------------------------------------------------------------------
 
 
+@step
 @loop
 def sum_dims(x: Any, first: int, count: int, keepdim: bool) -> Any:
     """Sums over dims that follow each other; None of what is no dense array of floats."""
@@ -153,6 +159,7 @@ def sum_dims(x: Any, first: int, count: int, keepdim: bool) -> Any:
     return np.asarray(np.sum(x, dims, dtype=np.float64, keepdims=keepdim), x.dtype)
 
 
+@step
 @loop
 def fold_columns(x: Array, out: Array, kind: str, name: str, outer: int, rows: int, n: int) -> bool:
     """Matrices reduced down their columns, by a ufunc; False if there is no loop for it."""
@@ -169,18 +176,21 @@ def _scan(ufunc: np.ufunc, x: Array, out: Array, outer: int, n: int, inner: int)
     out.reshape(outer, n, inner)[...] = wide
 
 
+@step
 @loop
 def running_sums(x: Array, out: Array, outer: int, n: int, inner: int, kind: str) -> None:
     """Sums of all elements so far, along the middle one of three dims."""
     _scan(np.add, x, out, outer, n, inner)
 
 
+@step
 @loop
 def running_products(x: Array, out: Array, outer: int, n: int, inner: int, kind: str) -> None:
     """Products of all elements so far, along the middle one of three dims."""
     _scan(np.multiply, x, out, outer, n, inner)
 
 
+@step
 @loop
 def add_scaled(x: Array, y: Array, scale: float, kind: str) -> None:
     """x += scale y"""
@@ -190,24 +200,28 @@ def add_scaled(x: Array, y: Array, scale: float, kind: str) -> None:
 # ---- products: NumPy's own follow the call -------------------------------------------------------
 
 
+@step
 @loop
 def multiply(a: Array, b: Array, out: Array | None, bias: Array | None = None) -> Array | None:
     """A product of matrices; None: numpy.matmul computes it."""
     return None
 
 
+@step
 @loop
 def dot(a: Array, b: Array) -> float | None:
     """The sum of two vectors' products; None: numpy.dot computes it."""
     return None
 
 
+@step
 @loop
 def attend(*call: Any) -> bool:
     """Attention in tiles; False: the whole matrix of scores is made."""
     return False
 
 
+@step
 @loop
 def attend_backward(*call: Any) -> bool:
     """The gradients of attention in tiles; False: whole matrices are made."""
@@ -221,12 +235,14 @@ def _inside(index: Array, n: int) -> bool:
     return not index.size or (int(index.min()) >= 0 and int(index.max()) < n)
 
 
+@step
 @loop
 def all_inside(index: Array, n: int) -> bool:
     """Says if all numbers are indices into n elements."""
     return _inside(index, n)
 
 
+@step
 @loop
 def gather(
     x: Array, index: Array, out: Array, before: int, along: int, after: int, count: int, size: int
@@ -240,6 +256,7 @@ def gather(
     return True
 
 
+@step
 @loop
 def scatter_add(
     x: Array, index: Array, src: Array, before: int, along: int, after: int, count: int, kind: str
@@ -253,6 +270,7 @@ def scatter_add(
     return True
 
 
+@step
 @loop
 def first_of_rows(
     x: Array, values: Array, places: Array, count: int, n: int, k: int, largest: bool, kind: str
@@ -287,6 +305,7 @@ def _of_channels(x: Array, sizes: Sizes) -> Array:
     return x.reshape(sizes[1], sizes[2], 1).astype(np.float64)
 
 
+@step
 @loop
 def normalise_rows(
     x: Array, weight: Array | None, bias: Array | None, out: Array, mean: Array | None, rstd: Array,
@@ -308,6 +327,7 @@ def normalise_rows(
     out.reshape(y.shape)[...] = y
 
 
+@step
 @loop
 def normalise_rows_backward(
     g: Array, x: Array, weight: Array | None, mean: Array | None, rstd: Array, out: Array,

@@ -30,7 +30,7 @@ def _rowwise(function: Callable[..., Any], given: str, kind: Any = SINGLE) -> Ca
 
     given: for each argument "a" for an array, "c" for a column, "-" for None.  The results are a
     tuple, or one; arrays have up to 3 dims, and results all sizes, or those of a column."""
-    rows = _chain(function, given, kind).rows
+    rows = loops.step(_chain(function, given, kind).rows)
     return rows if "-" not in given else lambda *arrays: rows(*[x for x in arrays if x is not None])
 
 

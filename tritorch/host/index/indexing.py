@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.arrays import by_steps
 from tritorch.core.layout import contiguous_strides
 from tritorch.host import loops, threads
 from tritorch.host.pointwise.narrow import is_narrow, row_major, widen
@@ -20,6 +21,7 @@ INT64 = np.dtype(np.int64)
 _KEPT = 1 << 16  # elements up to which what only shapes determine is kept for the next call
 
 
+@by_steps
 def outside(index: Array, n: int) -> int | None:
     """The first number, in order of size, that is no index into n elements."""
     if loops.all_inside(np.ascontiguousarray(index, np.int64), n):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.arrays import by_steps, seen
 from tritorch.core.scopes import Scope, unchanged
 from tritorch.host import loops
 
@@ -48,22 +49,25 @@ def found() -> bool:
 
 
 _C.find_blas_with(found)
+_matmul, _dot = seen(np.matmul), seen(np.ndarray.dot)
 
 
+@by_steps
 def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     """numpy.matmul(a, b, out)."""
     product: Array | None = loops.multiply(a, b, out)
-    return np.matmul(a, b, out=out) if product is None else product
+    return _matmul(a, b, out=out) if product is None else product
 
 
+@by_steps
 def dot(a: Array, b: Array) -> Array:
     """a.dot(b) of two matrices, or a matrix and a vector: quicker than matmul for small ones."""
     product: Array | None
     if b.ndim == 1:
         product = loops.multiply(a, b[:, None], None)
-        return a.dot(b) if product is None else product[:, 0]
+        return _dot(a, b) if product is None else product[:, 0]
     product = loops.multiply(a, b, None)
-    return a.dot(b) if product is None else product
+    return _dot(a, b) if product is None else product
 
 
 def with_bias(a: Array, b: Array, bias: Array) -> Array | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.arrays.arrays import by_steps, negative, scratch, subtract
 from tritorch.host import loops, threads
 from tritorch.host.chains.rowwise import rowwise
 from tritorch.host.index.indexing import outside
@@ -15,6 +16,7 @@ from tritorch.host.reduce import rows
 Array = np.ndarray[Any, Any]
 
 
+@by_steps
 def cross_entropy(
     logits: Array, target: Array, weight: Array | None, ignore_index: int, label_smoothing: float
 ) -> tuple[Array, Array]:
@@ -23,12 +25,12 @@ def cross_entropy(
     n, c = logits.shape
     if weight is None and not label_smoothing and not 0 <= ignore_index < c:
         if kind is logits.dtype and logits.size and logits.flags.c_contiguous:
-            hit = np.empty(n, kind)
+            hit = scratch(n, kind)
             if loops.gather(
                 logits, np.ascontiguousarray(target, np.int64), hit, n, c, 1, 1, kind.itemsize
             ):
                 lse = rows.log_of_sums(logits)[:, 0]
-                return np.subtract(lse, hit, out=hit), lse
+                return subtract(lse, hit, out=hit), lse
     ignored, safe = None, target
     if 0 <= ignore_index < c or outside(target, c) is not None:
         ignored = target == ignore_index
@@ -59,6 +61,22 @@ def cross_entropy(
     if ignored is not None:
         loss[ignored] = 0
     return like(loss, logits), lse
+
+
+@by_steps
+def nll(scores: Array, target: Array, ignore_index: int) -> Array:
+    """One loss a row of scores, all classes of which weigh the same."""
+    n, c = scores.shape
+    hit = scratch(n, scores.dtype)
+    inside = not 0 <= ignore_index < c and scores.flags.c_contiguous
+    if inside and loops.gather(
+        scores, np.ascontiguousarray(target), hit, n, c, 1, 1, scores.itemsize
+    ):
+        return negative(hit)
+    ignored = target == ignore_index
+    losses = -scores[np.arange(n), target * ~ignored]
+    losses[ignored] = 0
+    return losses
 
 
 def cross_entropy_backward(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.arrays import by_steps, fold, scratch, seen
 from tritorch.host import loops, threads
 from tritorch.host.chains.rowwise import FLOATS, kinds, number, rowwise, total
 from tritorch.host.pointwise.narrow import computing, like, widen
@@ -19,6 +20,7 @@ from tritorch.host.pointwise.pointwise import relu, relu_backward
 from tritorch.host.reduce.rows import FEW, dots, sums
 
 Array = np.ndarray[Any, Any]
+_row_major = seen(np.ascontiguousarray)
 
 
 def _kind(x: Array) -> np.dtype[Any]:
@@ -50,8 +52,8 @@ def _normed(
 ) -> tuple[Array, Array | None, Array]:
     """Rows normalised, their means, if they are centred, and 1 / their deviations."""
     kind, count = _kind(x), sizes[0]
-    w, b, out = _dense(weight, kind), _dense(bias, kind), np.empty(x.shape, x.dtype)
-    mean, rstd = np.empty(count, kind) if centred else None, np.empty(count, kind)
+    w, b, out = _dense(weight, kind), _dense(bias, kind), scratch(x.shape, x.dtype)
+    mean, rstd = scratch(count, kind) if centred else None, scratch(count, kind)
     if not x.size:
         if mean is not None:
             mean.fill(0)
@@ -82,13 +84,13 @@ def _slopes(
     """The gradients of rows, weight and bias."""
     kind, (count, groups, channels, plane) = _kind(x), sizes
     grouped = (groups, plane) != (1, 1)
-    dw, db = (np.empty((count, channels) if grouped else channels, kind) for _ in range(2))
+    dw, db = (scratch((count, channels) if grouped else channels, kind) for _ in range(2))
     dy, rows = (np.ascontiguousarray(v, kind) for v in (g, x))
     w, m, r = (_dense(v, kind) for v in (weight, mean, rstd))
-    out = np.empty(x.shape, kind)
+    out = scratch(x.shape, kind)
     loops.normalise_rows_backward(dy, rows, w, m, r, out, dw, db, kind.char, sizes)
     if grouped:
-        dw, db = (np.add.reduce(v.reshape(-1, groups * channels), axis=0) for v in (dw, db))
+        dw, db = (fold(np.add, v.reshape(-1, groups * channels), axis=0) for v in (dw, db))
     ref = x if weight is None else weight
     return out.astype(x.dtype, copy=False), like(dw, ref), like(db, ref)
 
@@ -99,6 +101,7 @@ def _of_rows(x: Array, n: int) -> Sizes:
     return math.prod(x.shape[:split]), 1, math.prod(x.shape[split:]), 1
 
 
+@by_steps
 def layer_norm(
     x: Array, n: int, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
@@ -109,6 +112,7 @@ def layer_norm(
     return out, mean.reshape(lead), rstd.reshape(lead)
 
 
+@by_steps
 def layer_norm_backward(
     g: Array, x: Array, n: int, weight: Array | None, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
@@ -118,12 +122,14 @@ def layer_norm_backward(
     return dx, dw.reshape(shape), db.reshape(shape)
 
 
+@by_steps
 def rms_norm(x: Array, n: int, weight: Array | None, eps: float) -> tuple[Array, Array]:
     """x * rstd * weight over the last n dims."""
     out, _, rstd = _normed(x, weight, None, eps, _of_rows(x, n), False)
     return out, rstd.reshape(x.shape[: x.ndim - n])
 
 
+@by_steps
 def rms_norm_backward(
     g: Array, x: Array, n: int, weight: Array | None, rstd: Array
 ) -> tuple[Array, Array]:
@@ -135,6 +141,7 @@ def rms_norm_backward(
 # ---- over groups of channels ----
 
 
+@by_steps
 def group_norm(
     x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
@@ -144,6 +151,7 @@ def group_norm(
     return out, mean.reshape(-1, groups), rstd.reshape(-1, groups)
 
 
+@by_steps
 def group_norm_backward(
     g: Array, x: Array, groups: int, weight: Array | None, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
@@ -178,6 +186,7 @@ def _is_native(x: Array) -> bool:
     return math.prod(x.shape[2:]) >= NARROW and x.dtype in FLOATS and x.size >= FEW
 
 
+@by_steps
 def batch_norm(
     x: Array,
     weight: Array | None,
@@ -194,14 +203,14 @@ def batch_norm(
     kind, c = _kind(x), x.shape[1]
     cube = x.reshape(x.shape[0], c, math.prod(x.shape[2:]))
     if training and kind is x.dtype and 0 < x.size < FEW:
-        flat = np.ascontiguousarray(cube.swapaxes(0, 1)).reshape(c, -1)  # channels are rows
-        scaled, made = np.empty(flat.shape, kind), np.empty((3, c, 1), kind)
+        flat = _row_major(cube.swapaxes(0, 1)).reshape(c, -1)  # channels are rows
+        scaled, made = scratch(flat.shape, kind), scratch((3, c, 1), kind)
         columns = [None if v is None else _dense(v, kind)[:, None] for v in (weight, bias)]
         run = rowwise(_row_statistics, "acc" + kinds(*columns), kind)
         run(flat, number(flat.shape[1], kind), number(eps, kind), *columns, *made, scaled)
         m, v, r = made[..., 0]
         planes = scaled.reshape(c, cube.shape[0], cube.shape[2]).swapaxes(0, 1)
-        return np.ascontiguousarray(planes).reshape(x.shape), m, r, v
+        return _row_major(planes).reshape(x.shape), m, r, v
     out = np.empty(cube.shape, x.dtype)
     if training:
         average, variance = np.empty(c, kind), np.empty(c, kind)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays.arrays import by_steps, scratch, seen
 from tritorch.core.layout import contiguous_strides
 from tritorch.host import loops, threads
 from tritorch.host.chains.rowwise import FLOATS
@@ -19,6 +20,7 @@ from tritorch.host.reduce import rows
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
+_pool_largest, _pool_average = seen(_C.pool_largest), seen(_C.pool_average)
 
 
 def out_size(n: int, k: int, s: int, p: int, d: int, ceil: bool) -> int:
@@ -109,9 +111,9 @@ def max_pool_values(
     """The largest of each window, where all lie inside; else None."""
     spatial = x.shape[2:]
     if _is_native(x, out):
-        best = np.empty((*x.shape[:2], *out), x.dtype)
+        best = scratch((*x.shape[:2], *out), x.dtype)
         windows = _flat(spatial, out, kernel, stride, padding, dilation)
-        _C.pool_largest(x, best, None, x.dtype.char, x.shape[0] * x.shape[1], *windows)
+        _pool_largest(x, best, None, x.dtype.char, x.shape[0] * x.shape[1], *windows)
         return best
     if any(padding) or not x.size or not _inside(spatial, kernel, stride, dilation, out):
         return None
@@ -182,6 +184,7 @@ def _tap_by_tap(
     return True
 
 
+@by_steps
 def max_pool(
     x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> tuple[Array, Array]:
@@ -189,9 +192,9 @@ def max_pool(
     spatial = x.shape[2:]
     out = tuple(out_size(*v, ceil_mode) for v in zip(spatial, kernel, stride, padding, dilation))
     if _is_native(x, out):
-        values, where = (np.empty((*x.shape[:2], *out), k) for k in (x.dtype, np.int64))
+        values, where = (scratch((*x.shape[:2], *out), k) for k in (x.dtype, np.int64))
         windows = _flat(spatial, out, kernel, stride, padding, dilation)
-        _C.pool_largest(x, values, where, x.dtype.char, x.shape[0] * x.shape[1], *windows)
+        _pool_largest(x, values, where, x.dtype.char, x.shape[0] * x.shape[1], *windows)
         return values, where
     kind = computing(x.dtype)
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
@@ -316,6 +319,7 @@ def _is_averaged(x: Array, out: Ints, sides: Ints | None, scale: Any) -> bool:
 _FEW = 1 << 10  # elements of planes, up to which NumPy's calls would take longer than their sums
 
 
+@by_steps
 def avg_pool(
     x: Array,
     kernel: Ints,
@@ -331,9 +335,9 @@ def avg_pool(
         spatial, kernel, stride, padding, ceil_mode, count_include_pad, divisor, kind
     )
     if _is_averaged(x, out, sides, scale):
-        made, ones = np.empty((*x.shape[:2], *out), x.dtype), (1,) * len(out)
+        made, ones = scratch((*x.shape[:2], *out), x.dtype), (1,) * len(out)
         windows = _flat(spatial, out, kernel, stride, padding, ones)
-        _C.pool_average(x, made, kind.char, scale.item(), x.shape[0] * x.shape[1], *windows)
+        _pool_average(x, made, kind.char, scale.item(), x.shape[0] * x.shape[1], *windows)
         return made
     planes = x.reshape(-1, *spatial) if x.size else np.empty((0, *spatial), x.dtype)
     result = np.empty((x.shape[0] * x.shape[1], *out), x.dtype)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.arrays.arrays import add, by_steps, seen
 from tritorch.host import loops
 from tritorch.host.chains.steps import ARRAYS, repaired
 from tritorch.host.pointwise.bessel import (
@@ -47,6 +48,7 @@ from tritorch.host.pointwise.special import (
 from tritorch.host.threads import BLOCK, mapped
 
 Array = np.ndarray[Any, Any]
+_multiply = seen(np.multiply)
 
 
 def _kind(*values: Any) -> Any:
@@ -621,12 +623,15 @@ def addcdiv(x: Any, a: Any, b: Any, value: Any) -> Any:
 @functools.lru_cache(256)
 def _factor(kind: Any, factor: float) -> Array:
     """A number as an array, which NumPy multiplies by sooner."""
-    return np.array(factor, kind)
+    found = np.array(factor, kind)
+    found.setflags(write=False)
+    return found
 
 
 _SCALED = 4096  # elements from which one pass over memory saves more than it costs to be called
 
 
+@by_steps
 def add_scaled_(x: Array, y: Array, factor: float) -> None:
     """x += factor y, of two arrays of one shape and dtype, of floats."""
     if x.size >= _SCALED and x.flags.c_contiguous and y.flags.c_contiguous:
@@ -634,7 +639,7 @@ def add_scaled_(x: Array, y: Array, factor: float) -> None:
             loops.add_scaled(x, y, factor, x.dtype.char)
             return
     scale = _factor(x.dtype, factor) if factor else x.dtype.type(factor)  # zeros have signs
-    np.add(x, np.multiply(y, scale), out=x)
+    add(x, _multiply(y, scale), out=x)
 
 
 def _added(x: Any, new: Any) -> Any:

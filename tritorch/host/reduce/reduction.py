@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.arrays.arrays import asarray, by_steps, divide, fold, scratch, seen
 from tritorch.core.dtype import dtype
 from tritorch.host import loops, threads
 from tritorch.host.chains import rowwise
@@ -17,6 +18,7 @@ from tritorch.host.reduce import rows
 
 Array = np.ndarray[Any, Any]
 Dims = tuple[int, ...]
+_places_of_largest, _places_of_smallest = seen(np.ndarray.argmax), seen(np.ndarray.argmin)
 
 
 def _type(kind: np.dtype[Any]) -> np.dtype[Any]:
@@ -25,7 +27,7 @@ def _type(kind: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _out(result: Any, kind: np.dtype[Any]) -> Array:
-    array = row_major(np.asarray(result))
+    array = row_major(asarray(result))
     return array if array.dtype is kind or array.dtype == kind else array.astype(kind)
 
 
@@ -59,7 +61,7 @@ def _along_last(ufunc: Any, x: Array, dims: Dims, keepdim: bool) -> Array | None
     n = shape[-1]
     if not x.flags.c_contiguous or not 0 < n <= threads.BLOCK or not x.size:
         return None
-    out = np.empty((*shape[:-1], 1) if keepdim else shape[:-1], kind)
+    out = scratch((*shape[:-1], 1) if keepdim else shape[:-1], kind)
     _rows_by(ufunc, kind)(x.reshape(-1, n), out.reshape(-1, 1))
     return out
 
@@ -77,7 +79,7 @@ def _fold(ufunc: Any, x: Array, kind: np.dtype[Any], dims: Dims, keepdim: bool) 
         if quick is not None:
             return quick.reshape(_reduced(x.shape, dims, keepdim))
     if x.size < threads.PARALLEL or not x.flags.c_contiguous:
-        return ufunc.reduce(convert(x, kind), axis=dims, keepdims=keepdim)
+        return fold(ufunc, convert(x, kind), axis=dims, keepdims=keepdim)
     shape, final = _reduced(x.shape, dims, True), _reduced(x.shape, dims, keepdim)
     if dims == tuple(range(x.ndim - len(dims), x.ndim)):  # the last dims: rows
         n = math.prod(x.shape[i] for i in dims)
@@ -125,7 +127,7 @@ def _by_rows(ufunc: Any, x: Array, dims: Dims) -> Array | None:
         return None
     outer = math.prod(x.shape[:first])
     width = x.size // (outer * n)
-    out = np.empty(outer * width, x.dtype)
+    out = scratch(outer * width, x.dtype)
     found = loops.fold_columns(x, out, x.dtype.char, ufunc.__name__, outer, n, width)
     return out if found else None
 
@@ -146,7 +148,7 @@ def _of_rows(ufunc: Any, x: Array, n: int) -> Array | None:
     if n > threads.BLOCK:
         pieces = None if n % _LONG else _of_rows(ufunc, x, _LONG)
         return None if pieces is None else _of_rows(ufunc, pieces, n // _LONG)
-    out = np.empty((count, 1), x.dtype)
+    out = scratch((count, 1), x.dtype)
     rowwise.rowwise(function, "a", x.dtype)(x.reshape(count, n), out)
     return out
 
@@ -196,6 +198,7 @@ def _fold_columns(ufunc: Any, x: Array, kind: np.dtype[Any]) -> Array:
     return partial[0]
 
 
+@by_steps
 def sum(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The sum over dims."""
     kind = dtype.numpy
@@ -213,18 +216,20 @@ def _is_small(x: Array, dims: Dims, kind: np.dtype[Any]) -> bool:
     return 0 < x.size < 4096 and x.dtype is kind and kind.char in "fd" and side_by_side
 
 
+@by_steps
 def mean(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The mean over dims."""
     kind = _type(dtype.numpy)
     small = 0 < x.size < 4096 and x.dtype is kind and kind in rows.BLAS
     if small and len(dims) == x.ndim and not keepdim:
         total = loops.sum_dims(np.ascontiguousarray(x), 0, x.ndim, False)
-        return np.asarray(total / kind.type(x.size))  # as `Tensor.mean()` computes at once
+        return asarray(divide(total, x.size))  # as `Tensor.mean()` computes at once
     count = x.shape[dims[0]] if len(dims) == 1 else math.prod(x.shape[dim] for dim in dims)
     total = _fold(np.add, x, kind, dims, keepdim)
-    return _out(np.true_divide(total, kind.type(count)), dtype.numpy)
+    return _out(divide(total, count), dtype.numpy)
 
 
+@by_steps
 def prod(x: Array, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """The product over dims."""
     kind = dtype.numpy
@@ -245,11 +250,13 @@ def _extreme(ufunc: Any, x: Array, dims: Dims, keepdim: bool) -> Array:
     return _out(_fold(ufunc, x, kind, dims, keepdim), x.dtype)
 
 
+@by_steps
 def amax(x: Array, dims: Dims, keepdim: bool) -> Array:
     """The largest element over dims."""
     return _extreme(np.maximum, x, dims, keepdim)
 
 
+@by_steps
 def amin(x: Array, dims: Dims, keepdim: bool) -> Array:
     """The smallest element over dims."""
     return _extreme(np.minimum, x, dims, keepdim)
@@ -258,14 +265,16 @@ def amin(x: Array, dims: Dims, keepdim: bool) -> Array:
 _BOOL = np.dtype(bool)
 
 
+@by_steps
 def any(x: Array, dims: Dims, keepdim: bool) -> Array:
     """Whether any element is true."""
-    return row_major(np.asarray(_fold(np.logical_or, x, _BOOL, dims, keepdim)))
+    return row_major(asarray(_fold(np.logical_or, x, _BOOL, dims, keepdim)))
 
 
+@by_steps
 def all(x: Array, dims: Dims, keepdim: bool) -> Array:
     """Whether all elements are true."""
-    return row_major(np.asarray(_fold(np.logical_and, x, _BOOL, dims, keepdim)))
+    return row_major(asarray(_fold(np.logical_and, x, _BOOL, dims, keepdim)))
 
 
 def count_nonzero(x: Array, dims: Dims) -> Array:
@@ -274,11 +283,11 @@ def count_nonzero(x: Array, dims: Dims) -> Array:
 
 
 def _argmax(x: Array, dim: int) -> Array:
-    return x.argmax(dim, keepdims=True)  # the first of equals; NaN is the greatest
+    return _places_of_largest(x, dim, keepdims=True)  # the first of equals; NaN is the greatest
 
 
 def _argmin(x: Array, dim: int) -> Array:
-    return x.argmin(dim, keepdims=True)
+    return _places_of_smallest(x, dim, keepdims=True)
 
 
 def _with_index(find: Any, x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
@@ -293,26 +302,31 @@ def _with_index(find: Any, x: Array, dim: int, keepdim: bool) -> tuple[Array, Ar
     return row_major(values), row_major(index)
 
 
+@by_steps
 def max_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The largest along a dim, and where."""
     return _with_index(_argmax, x, dim, keepdim)
 
 
+@by_steps
 def min_with_index(x: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The smallest along a dim, and where."""
     return _with_index(_argmin, x, dim, keepdim)
 
 
+@by_steps
 def argmax(x: Array, dim: int, keepdim: bool) -> Array:
     """Where the largest is."""
-    return row_major(np.asarray(widen(x).argmax(dim, keepdims=keepdim)))
+    return row_major(asarray(_places_of_largest(widen(x), dim, keepdims=keepdim)))
 
 
+@by_steps
 def argmin(x: Array, dim: int, keepdim: bool) -> Array:
     """Where the smallest is."""
-    return row_major(np.asarray(widen(x).argmin(dim, keepdims=keepdim)))
+    return row_major(asarray(_places_of_smallest(widen(x), dim, keepdims=keepdim)))
 
 
+@by_steps
 def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
     """The variance over dims."""
     n, kind = x.shape[-1], x.dtype
@@ -321,7 +335,7 @@ def var(x: Array, dims: Dims, correction: float, keepdim: bool) -> Array:
     elif dims != (x.ndim - 1,):
         n = 0
     if rowwise.pays(n, x):
-        out = np.empty((x.size // n, 1), kind)
+        out = scratch((x.size // n, 1), kind)
         given = rowwise.number(n, kind), rowwise.number(max(n - correction, 0), kind)
         rowwise.rowwise(_row_variance, "acc", kind)(x.reshape(-1, n), *given, out)
         return out.reshape(_reduced(x.shape, dims, keepdim))
@@ -388,7 +402,7 @@ def _row_variance(x: Any, n: Any, divisor: Any) -> Any:
 def _var_of_rows(x: Array, divisor: float) -> tuple[Array, Array]:
     count, kind = x.shape[1], x.dtype
     if rowwise.pays(count, x):
-        out = np.empty((len(x), 1), kind), np.empty((len(x), 1), kind)
+        out = scratch((len(x), 1), kind), scratch((len(x), 1), kind)
         given = rowwise.number(count, kind), rowwise.number(divisor, kind)
         rowwise.rowwise(_row_var, "acc", kind)(x, *given, *out)
         return out
@@ -409,6 +423,7 @@ _NORMS: dict[float, Any] = {
 }
 
 
+@by_steps
 def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -> Array:
     """(sum |x|^ord)^(1/ord) over dims."""
     plain = x.dtype in rows.BLAS and x.flags.c_contiguous
@@ -423,28 +438,29 @@ def vector_norm(x: Array, ord: float, dims: Dims, keepdim: bool, dtype: dtype) -
         if len(dims) == x.ndim - dims[0]:
             n = math.prod(x.shape[dims[0] :])
             if rowwise.pays(n, x):
-                column = np.empty((x.size // n, 1), x.dtype)
+                column = scratch((x.size // n, 1), x.dtype)
                 rowwise.rowwise(_NORMS[ord], "a", x.dtype)(x.reshape(-1, n), column)
                 return column.reshape(_reduced(x.shape, dims, keepdim))
     size = np.absolute(convert(x, _type(dtype.numpy)) if x.dtype.kind != "c" else x)
     kind = size.dtype
-    fold = lambda ufunc, v: _fold(ufunc, v, kind, dims, keepdim)
+    along = lambda ufunc, v: _fold(ufunc, v, kind, dims, keepdim)
     if ord == math.inf:
-        out = fold(np.maximum, size)
+        out = along(np.maximum, size)
     elif ord == -math.inf:
-        out = fold(np.minimum, size)
+        out = along(np.minimum, size)
     elif ord == 0:
-        out = fold(np.add, size != 0)
+        out = along(np.add, size != 0)
     elif ord == 1:
-        out = fold(np.add, size)
+        out = along(np.add, size)
     elif ord == 2:
-        out = np.sqrt(fold(np.add, np.square(size, out=size)))
+        out = np.sqrt(along(np.add, np.square(size, out=size)))
     else:
         power = kind.type(ord)
-        out = np.power(fold(np.add, np.power(size, power, out=size)), 1 / power)
+        out = np.power(along(np.add, np.power(size, power, out=size)), 1 / power)
     return _out(out, dtype.numpy)
 
 
+@by_steps
 def logsumexp(x: Array, dims: Dims, keepdim: bool) -> Array:
     """log(sum(exp(x))) over dims, without overflow."""
     wide = widen(x)

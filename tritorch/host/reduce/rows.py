@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.arrays.arrays import add, scratch, take
 from tritorch.host import loops
 from tritorch.host.chains.rowwise import FLOATS, largest as of_row, pays, rowwise, total
 from tritorch.host.linalg import blas
@@ -75,18 +76,18 @@ def log_of_sums(x: Array, *, of_infinite: bool = False) -> Array:
     """log(sum(exp(x))) along a matrix's rows, as a column; NaN for rows with an infinite largest
     element, unless asked for."""
     if pays(x.shape[1], x):
-        column = np.empty((len(x), 1), x.dtype)
+        column = scratch((len(x), 1), x.dtype)
         rowwise(_log_of_sum_of_infinite if of_infinite else _log_of_sum, "a", x.dtype)(x, column)
         return column
-    scratch = np.empty(x.shape, x.dtype)
+    room = np.empty(x.shape, x.dtype)
     if bounded(x, TAME):
-        total = sums(loops.exp(x, out=scratch))
+        total = sums(loops.exp(x, out=room))
         return loops.log(total, out=total)
     top = largest(x)
     if of_infinite:
         top[~np.isfinite(top)] = 0
-    loops.exp(across(np.subtract, x, top, scratch), out=scratch)
-    total = sums(scratch)
+    loops.exp(across(np.subtract, x, top, room), out=room)
+    total = sums(room)
     loops.log(total, out=total)
     total += top
     return total
@@ -108,7 +109,7 @@ def picked(x: Array, place: Array) -> Array:
     """The element at a place, which must be inside, of each row of a dense matrix."""
     count, n = x.shape
     starts = _starts_kept(count, n) if count <= PIECE and n else np.arange(0, x.size, n)
-    return x.reshape(-1).take(place + starts, mode="wrap")
+    return take(x.reshape(-1), add(place, starts), mode="wrap")
 
 
 def taken(x: Array, places: Array) -> Array:

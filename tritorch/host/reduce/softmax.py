@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.arrays.arrays import by_steps, scratch
 from tritorch.core.dtype import dtype
 from tritorch.host import loops, threads
 from tritorch.host.chains.rowwise import largest, pays, rowwise, total
@@ -46,7 +47,7 @@ def _by_rows(
     shape = arrays[0].shape
     if dim != len(shape) - 1 or arrays[0].dtype is not kind or not pays(shape[dim], *arrays):
         return None
-    out = np.empty(shape, kind)
+    out = scratch(shape, kind)
     given = (*arrays, out)
     if dim > 2:
         given = tuple([x.reshape(-1, shape[dim]) for x in given])
@@ -81,9 +82,9 @@ def _along(kernel: Kernel, kind: np.dtype[Any], dim: int, *arrays: Array) -> Arr
         if wide == kind:
             kernel(target, *parts, axis)
         else:
-            scratch = np.empty(target.shape, wide)
-            kernel(scratch, *parts, axis)
-            target[...] = scratch
+            room = np.empty(target.shape, wide)
+            kernel(room, *parts, axis)
+            target[...] = room
 
     if inner == 1:
         flat = [a.reshape(outer, n) for a in arrays]
@@ -165,18 +166,21 @@ def _log_softmax_backward(out: Array, g: Array, y: Array, axis: int) -> None:
     np.subtract(g, out, out=out)
 
 
+@by_steps
 def softmax(x: Array, dim: int, dtype: dtype) -> Array:
     """exp(x) / sum(exp(x))."""
     found = _by_rows(_row_softmax, dtype.numpy, dim, x)
     return _along(_softmax, dtype.numpy, dim, x) if found is None else found
 
 
+@by_steps
 def log_softmax(x: Array, dim: int, dtype: dtype) -> Array:
     """x - log(sum(exp(x)))."""
     found = _by_rows(_row_log_softmax, dtype.numpy, dim, x)
     return _along(_log_softmax, dtype.numpy, dim, x) if found is None else found
 
 
+@by_steps
 def softmax_backward(g: Array, out: Array, dim: int, dtype: dtype) -> Array:
     """out * (g - sum(g * out))."""
     if out.dtype.itemsize > dtype.itemsize:  # the gradient of a wider result, rounded at the end
@@ -185,6 +189,7 @@ def softmax_backward(g: Array, out: Array, dim: int, dtype: dtype) -> Array:
     return _along(_softmax_backward, dtype.numpy, dim, g, out) if found is None else found
 
 
+@by_steps
 def log_softmax_backward(g: Array, out: Array, dim: int, dtype: dtype) -> Array:
     """g - exp(out) * sum(g)."""
     if out.dtype.itemsize > dtype.itemsize:

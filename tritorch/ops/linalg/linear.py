@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from tritorch.arrays import arrays
 from tritorch.arrays.strides import looks_channels_last
 from tritorch.core.layout import contiguous_format
 from tritorch.core.published import PUBLIC, autocast
@@ -29,6 +28,7 @@ from tritorch.ops.shape.copying import clone
 from tritorch.ops.shape.shape import expand, reshape
 
 
+@arrays.by_steps
 def _cpu_linear(x: Any, w: Any, b: Any) -> Any:
     shape = (*x.shape[:-1], w.shape[0])
     if x.dtype not in _FLOATS:
@@ -39,9 +39,9 @@ def _cpu_linear(x: Any, w: Any, b: Any) -> Any:
     if found is not None:
         return found.reshape(shape)
     # NumPy's dot takes one element for a factor, and forgets that 0 * inf is NaN.
-    out = blas.dot(rows, w.T) if rows.size > 1 < w.size else np.matmul(rows, w.T)
+    out = blas.dot(rows, w.T) if rows.size > 1 < w.size else blas.matmul(rows, w.T)
     if b is not None:
-        threads.elementwise(np.add, out, out, b)
+        threads.elementwise(arrays.add, out, out, b)
     return out.reshape(shape)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays import arrays
 from tritorch.autograd.grad_mode import no_grad
 from tritorch.autograd.graph import check_inplace, rewrite_history
 from tritorch.core.dims import wrap_dim
@@ -37,6 +38,7 @@ from tritorch.ops.shape.shape import expand, reshape
 BLAS_TYPES = frozenset(np.dtype(code) for code in "fdFD")
 
 
+@arrays.by_steps
 def _cpu_mm(a: Any, b: Any) -> Any:
     if a.dtype in BLAS_TYPES:
         return blas.matmul(a, b)  # any strides
@@ -351,6 +353,7 @@ def _check_matrices(mat1: Tensor, mat2: Tensor) -> None:
     _check_inner(mat1, mat2)
 
 
+@arrays.by_steps
 def _cpu_addmm(addend: Any, a: Any, b: Any, beta: float, alpha: float) -> Any:
     if a.dtype not in BLAS_TYPES:
         return like(_cpu_addmm(widen(addend), widen(a), widen(b), beta, alpha), a)
@@ -365,7 +368,7 @@ def _cpu_addmm(addend: Any, a: Any, b: Any, beta: float, alpha: float) -> Any:
         addend = addend * np.asarray(beta, out.dtype)
     elif beta != 1:
         addend = np.multiply(addend, beta, dtype=out.dtype)
-    return np.add(out, addend, out=out)
+    return arrays.add(out, addend, out=out)
 
 
 def _scaled_sum(addend: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
+from tritorch.arrays import arrays
 from tritorch.arrays.batched import BatchedArray
 from tritorch.arrays.meta import MetaArray
 from tritorch.core import defaults, published
@@ -758,6 +759,7 @@ def _check_targets(target: Tensor, classes: int, ignore: int) -> None:
 
 
 @checks.looks_at_values
+@arrays.by_steps
 def _require_classes(array: Any, classes: int, ignore: int) -> None:
     while isinstance(array, BatchedArray):
         array = array.array
@@ -772,18 +774,22 @@ def _require_classes(array: Any, classes: int, ignore: int) -> None:
         raise IndexError(f"Target {int(array[bad][0])} is out of bounds.")
 
 
-def _picked(scores: Any, classes: Any, ignore: int) -> Any:
-    """The losses of small matrices of scores where no row is ignored, by NumPy; None of others."""
-    if type(scores) is not ndarray or type(classes) is not ndarray or scores.ndim != 2:
-        return None
-    if scores.dtype not in FLOATS or classes.dtype is not INT64 or not 0 < scores.size < 4096:
-        return None
-    if 0 <= ignore < scores.shape[1] or not scores.flags.c_contiguous or classes.ndim != 1:
-        return None
-    if backend("cpu", "indexing").outside(classes, scores.shape[1]) is not None:
-        return None
-    n, width = scores.shape
-    return np.negative(scores.reshape(-1).take(np.arange(0, n * width, width) + classes))
+# The losses of rows of scores on the CPU, which nobody wants gradients of.
+_nll_rows = Operator(
+    "nll_rows", "scores target", "ignore",
+    schema="(Tensor scores, Tensor target, int ignore) -> Tensor", kind="internal", cpu="loss.nll",
+    axes="nc,?->n", cost=lambda outs, x, *rest: outs[0].numel(),
+    infer=lambda x, *rest: x.new(x.shape[:1]),
+)  # fmt: skip
+
+
+def _are_rows(scores: Tensor, classes: Tensor) -> bool:
+    """True for a matrix of scores on the CPU and a class for each row."""
+    if {type(scores._array), type(classes._array)} - {ndarray, MetaArray}:
+        return False
+    if scores.ndim != 2 or classes.ndim != 1 or classes.dtype is not int64 or not scores.numel():
+        return False
+    return scores.dtype.numpy in FLOATS and scores.device.type == "cpu"
 
 
 @functional
@@ -808,11 +814,12 @@ def nll_loss(
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(f"expected scalar type Long but found {scalar_name(target.dtype)}")
     classes = input.shape[0] if input.ndim == 1 else input.shape[1]
-    if weight is None and not differentiated(input):
-        found = _picked(getattr(input, "_a", None), getattr(target, "_a", None), ignore_index)
-        if found is not None:
-            return reduce_loss(_C.wrap(found), mode)
     _check_targets(target, classes, ignore_index)
+    if weight is None and not differentiated(input) and _are_rows(input, target):
+        loss = _nll_rows.call((input, target), (ignore_index,))
+        if mode == "mean":
+            return loss.sum() / _kept_labels.call((target,), (ignore_index,))
+        return reduce_loss(loss, mode)
     rows, flat = _rows(input, target)
     flat = flat.to(int64)
     ignored = flat == ignore_index
@@ -864,10 +871,14 @@ _cross_entropy_grad: Operator = Operator(
 )
 
 
+def _count(chosen: Any) -> Any:
+    return arrays.asarray(arrays.fold(np.add, chosen, axis=None, dtype=INT64))
+
+
 # Whoever notes calls is told of this in place of a number that values decide.
 _kept_labels = Operator(
     "kept_labels", "target", "ignore", schema="(Tensor target, int ignore) -> Tensor",
-    kind="internal", cpu=lambda t, ignore: np.array(np.count_nonzero(t != ignore)),
+    kind="internal", cpu=arrays.by_steps(lambda t, ignore: _count(arrays.not_equal(t, ignore))),
     infer=lambda t, ignore: t.new((), int64),
 )  # fmt: skip
 

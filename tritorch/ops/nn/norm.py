@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tritorch.arrays.arrays import by_steps
 from tritorch.arrays.meta import MetaArray
 from tritorch.autograd import no_grad
 from tritorch.core import published
@@ -117,7 +118,7 @@ _layer = Operator(
     axes=lambda x, w, b, n, eps: "...{0},{1},{1}->...{0},?,?".format(*normalised(n)),
     schema="(Tensor x, Tensor? w, Tensor? b, int n, float eps) -> (Tensor, Tensor, Tensor)",
     outputs=0b001,
-    cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
+    cpu=by_steps(lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps)),
     gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps),
     node="native_layer_norm(x, x.shape[x.ndim - n :], w, b, eps)",
     without="bool int complex",
@@ -135,7 +136,8 @@ _layer_back: Operator = Operator(
     cost=lambda outs, y, x, *rest: 12 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, int n) -> (Tensor, "
         "Tensor, Tensor)", kind="internal", outputs=0b111,
-    cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
+    cpu=by_steps(
+        lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r)),
     gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
     batch="norm_of_rows_backward", infer=_rows_gradients, parts=_layer_gradients_in_parts
 )  # fmt: skip
@@ -246,7 +248,7 @@ _rms = Operator(
     schema="_fused_rms_norm(x, x.shape[x.ndim - n :], w, eps)",
     without="bool int",
     outputs=0b01,
-    cpu=lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps),
+    cpu=by_steps(lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps)),
     gpu=lambda x, w, n, eps: backend("gpu", "norm").rms_norm(x, n, w, eps),
     joint=lambda g, x, w, out1, n: _rms_back.call((g[0], x, w, out1), (n,)),
     composed=_composed_rms,
@@ -261,7 +263,7 @@ _rms_back: Operator = Operator(
     cost=lambda outs, y, x, *rest: 8 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor rstd, int n) -> (Tensor, Tensor)",
     kind="internal", outputs=0b11,
-    cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
+    cpu=by_steps(lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r)),
     gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
     batch="norm_of_rows_backward", infer=lambda *given: _rows_gradients(*given)[:2],
     parts=_rms_gradients_in_parts,
@@ -316,7 +318,8 @@ _group = Operator(
     schema="native_group_norm(x, w, b, x.shape[0], x.shape[1], x.shape[2:].numel(), groups, "
         "eps)", outputs=0b001, node="NativeGroupNorm", layout="format",
     without="bool int complex", kernel="GroupNormKernelImpl",
-    cpu=lambda x, w, b, groups, eps: backend("cpu", "norm").group_norm(x, groups, w, b, eps),
+    cpu=by_steps(
+        lambda x, w, b, groups, eps: backend("cpu", "norm").group_norm(x, groups, w, b, eps)),
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
     joint=lambda g, x, w, out1, out2, groups: _group_back.call(
         (g[0], x, w, out1, out2), (groups,)),
@@ -336,8 +339,10 @@ _group_back: Operator = Operator(
     kind="internal",
     layout="format x",
     outputs=0b111,
-    cpu=lambda y, x, w, m, r, groups: backend("cpu", "norm").group_norm_backward(
-        y, x, groups, w, m, r
+    cpu=by_steps(
+        lambda y, x, w, m, r, groups: backend("cpu", "norm").group_norm_backward(
+            y, x, groups, w, m, r
+        )
     ),
     gpu=lambda y, x, w, m, r, groups: backend("gpu", "norm").group_norm_backward(
         y, x, groups, w, m, r
@@ -440,8 +445,10 @@ _batch = Operator(
     without="bool int complex",
     outputs=0b001,
     node="native_batch_norm(x, w, b, mean, var, training, 0.1, eps)",
-    cpu=lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(
-        x, w, b, m, v, training, eps
+    cpu=by_steps(
+        lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(
+            x, w, b, m, v, training, eps
+        )
     ),
     gpu=lambda x, w, b, m, v, training, eps: backend("gpu", "norm").batch_norm(
         x, w, b, m, v, training, eps
@@ -471,8 +478,10 @@ _batch_back: Operator = Operator(
     kind="internal",
     layout="format x",
     outputs=0b111,
-    cpu=lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(
-        y, x, w, m, r, training
+    cpu=by_steps(
+        lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(
+            y, x, w, m, r, training
+        )
     ),
     gpu=lambda y, x, w, m, r, training: backend("gpu", "norm").batch_norm_backward(
         y, x, w, m, r, training

@@ -96,7 +96,7 @@ def _call(op: Operator, x: Tensor, dims: Any, keepdim: bool, *rest: Any) -> Tens
 
 _sum = Operator(
     "sum", "x", "dims keepdim kind", kind="reduction", layout="row-major", node="sum",
-    cpu=lambda x, dims, keepdim, kind: _cpu_sum(x, dims, keepdim, kind),
+    cpu=arrays.by_steps(lambda x, dims, keepdim, kind: _cpu_sum(x, dims, keepdim, kind)),
     gpu="reduction.sum",
     grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape), identity=0,
     fuses="sum",
@@ -111,11 +111,12 @@ def _cpu_sum(x: Any, dims: tuple[int, ...], keepdim: bool, kind: dtype) -> Any:
         if x.dtype.char in "fd" and dims and dims[-1] - dims[0] == len(dims) - 1:
             return loops.sum_dims(x, dims[0], len(dims), keepdim)
         axis = None if len(dims) == x.ndim and not keepdim else dims
-        return np.add.reduce(x, axis=axis, keepdims=keepdim)  # type: ignore[call-overload]
+        return arrays.fold(np.add, x, axis=axis, keepdims=keepdim)
     return backend("cpu", "reduction").sum(x, dims, keepdim, kind)
 
 
 @arrays.seen
+@arrays.by_steps
 def _total(array: Any) -> Any:
     """The sum of all elements of a small array of floats."""
     found = loops.sum_dims(array, 0, array.ndim, False)
@@ -187,8 +188,9 @@ def _mean_grad(g: Tensor, x_shape: Any, dims: tuple[int, ...], keepdim: bool) ->
 
 
 @_C.Quiet
+@arrays.by_steps
 def _average(array: Any) -> Any:
-    return np.asarray(_total(array) / array.dtype.type(array.size))
+    return arrays.asarray(arrays.divide(_total(array), array.size))
 
 
 @public(out=True)

@@ -151,7 +151,7 @@ _to_copy = Operator(
     "kind device non_blocking",
     axes="...->...",
     schema="_to_copy(x, dtype=kind, device=device, non_blocking=non_blocking)",
-    cpu=_convert,
+    cpu=arrays.by_steps(_convert),
     gpu=_convert,
     # A real number's gradient is the real part, of which nobody is warned.
     grad=lambda g, x_spec: (g.real if g.is_complex() and not x_spec.dtype.is_complex else g).to(
