@@ -31,6 +31,7 @@ ELSEWHERE = {
     "scaled_product", "to_batched", "triangular_inverse", "view", "linalg_eigvals",
     "linalg_eigvalsh", "linalg_svdvals", "matmul_batches", "drawn_by",
     "tensor", "flat_offsets", "choices", "rrelu_slopes", "kept_labels",  # in compiled programs
+    "nll_rows",  # where no gradient is wanted
 }  # fmt: skip
 # Seen at fast paths, in tests/ops/test_dispatch.py, test_sparse.py, and in tests/nested.
 OTHER_KINDS = ("pointwise", "factory", "random", "in_place", "sparse", "nested")

@@ -785,7 +785,8 @@ _nll_rows = Operator(
 
 def _are_rows(scores: Tensor, classes: Tensor) -> bool:
     """True for a matrix of scores on the CPU and a class for each row."""
-    if {type(scores._array), type(classes._array)} - {ndarray, MetaArray}:
+    found = type(getattr(scores, "_a", None)), type(getattr(classes, "_a", None))
+    if {*found} - {ndarray, MetaArray}:
         return False
     if scores.ndim != 2 or classes.ndim != 1 or classes.dtype is not int64 or not scores.numel():
         return False
