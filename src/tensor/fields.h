@@ -38,7 +38,6 @@ struct Registered {
   PyObject* no_grad_view;    // what a view made in no_grad mode notes of itself
   PyObject* inference_view;  // and one made in inference mode
   PyObject* describe;      // (tensor) -> a tuple: what a gradient may know of it without its values
-  PyObject* lend;          // (node, position, tensor): the node saved it until written
   PyObject* stream_probe;  // (array) -> its stream; unset while all use the default one
   PyObject* dtype_map;     // a backend's dtype -> tritorch.dtype
   PyObject* classed;       // a type of arrays that say what class their tensors are of

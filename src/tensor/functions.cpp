@@ -350,7 +350,6 @@ PyObject* register_part(PyObject*, PyObject* args) {
                {"no_grad_view", &registered.no_grad_view},
                {"inference_view", &registered.inference_view},
                {"describe", &registered.describe},
-               {"lend", &registered.lend},
                {"stream_probe", &registered.stream_probe},
                {"lay_out", &lay_out},
                {"dtype_map", &registered.dtype_map},

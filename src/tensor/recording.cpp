@@ -35,18 +35,31 @@ bool keep_inputs(const Operator* op, Node* node, PyObject* const* inputs, Py_ssi
   return node->kept != nullptr;
 }
 
+// Notes that a node keeps shared memory until it is written, and forgets nodes that are gone.
+bool lend(Node* node, Py_ssize_t position, Shared* shared) {
+  const Ref lent(PyList_New(0));
+  const Py_ssize_t before = is_set(shared->lent) ? PyList_GET_SIZE(shared->lent) : 0;
+  for (Py_ssize_t i = 0; lent && i < before; ++i) {
+    PyObject* each = PyList_GET_ITEM(shared->lent, i);
+    if (PyWeakref_GetObject(PyTuple_GET_ITEM(each, 0)) == Py_None) continue;
+    if (PyList_Append(lent.get(), each) < 0) return false;
+  }
+  const Ref reference(PyWeakref_NewRef(reinterpret_cast<PyObject*>(node), nullptr));
+  const Ref entry(reference ? Py_BuildValue("(On)", reference.get(), position) : nullptr);
+  if (!lent || !entry || PyList_Append(lent.get(), entry.get()) < 0) return false;
+  Py_XSETREF(shared->lent, Py_NewRef(lent.get()));
+  return true;
+}
+
 // Notes what is saved only until it is written: see Note [Lent tensors] in graph.py.
 bool lend_saved(const Operator* op, Node* node) {
   const Py_ssize_t n = is_set(node->saved) ? PyTuple_GET_SIZE(node->saved) : 0;
   for (Py_ssize_t i = -1; i < n; ++i) {
-    PyObject* shared = i < 0 ? node->out_shared : nullptr;
+    auto* shared = i < 0 ? reinterpret_cast<Shared*>(node->out_shared) : nullptr;
     Tensor* saved = i < 0 ? nullptr : as_tensor(PyTuple_GET_ITEM(node->saved, i));
     if (!((op->lends >> (i < 0 ? 31 : i)) & 1) || !(shared || saved)) continue;
     if (saved && !saved->shared && !(saved->shared = new_shared(array_of(saved)))) return false;
-    if (saved) shared = reinterpret_cast<PyObject*>(saved->shared);
-    const Ref done(PyObject_CallFunction(registered.lend, "OnO", reinterpret_cast<PyObject*>(node),
-                                         i, shared));
-    if (!done) return false;
+    if (!lend(node, i, saved ? saved->shared : shared)) return false;
   }
   return true;
 }

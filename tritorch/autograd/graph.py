@@ -11,7 +11,6 @@ src/tensor/recording.cpp).
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -246,13 +245,9 @@ def check_inplace(tensor: Tensor, *others: Any) -> None:
 # Note [Lent tensors]
 # An operator may keep an input or its output for its gradient where PyTorch keeps something else
 # (the log softmax of cross-entropy's logits), which a program may therefore write.  Its record says
-# so (`lends`).  The node then keeps the tensor itself, and is noted with its memory; who writes
-# that gives the node a copy first.
-
-
-def _lend(node: Any, position: int, shared: Any) -> None:
-    alive = [] if shared.lent is None else [each for each in shared.lent if each[0]() is not None]
-    shared.lent = [*alive, (weakref.ref(node), position)]
+# so (`lends`).  The node then keeps the tensor itself, and is noted with its memory (`lent`, a list
+# of (weak reference, position): src/tensor/recording.cpp); who writes that gives the node a copy
+# first.
 
 
 def _return_lent(tensor: Tensor) -> None:
@@ -398,7 +393,6 @@ _C.register_part("raise_modified", _raise_modified)
 _C.register_part("annotate_node", _annotate)
 _C.register_part("no_grad_view", _NO_GRAD_VIEW)
 _C.register_part("inference_view", _INFERENCE_VIEW)
-_C.register_part("lend", _lend)
 
 
 def increment_version(tensor: Any) -> None:
