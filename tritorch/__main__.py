@@ -52,9 +52,9 @@ def main(argv: list[str] | None = None) -> int:
         near = _commands.suggestion(given[0], commands.choices)
         parser.error(f"unknown command {given[0]}" + (near or "; --help lists them"))
     if given[:1] == ["run"]:  # everything after it is the program's
-        from tritorch.compat import as_torch
+        from tritorch.compat import running
 
-        return as_torch.run(given[1:])
+        return running.run(given[1:])
     if given[:1] == ["profile"]:
         from tritorch.profiler import _program
 

@@ -7,6 +7,9 @@ from typing import Any
 
 __all__ = ["TorchVersion"]
 
+# The PyTorch whose API this is: what programs mean that look at torch.__version__.
+API = "2.13.0+tritorch"
+
 _ORDER = {"dev": -4, "a": -3, "b": -2, "rc": -1, "": 0, "post": 1}
 _PARTS = re.compile(r"v?(\d+(?:\.\d+)*)[-_.]?(dev|a|b|rc|post|)(\d*)[^+]*(?:\+(.*))?")
 

@@ -307,3 +307,31 @@ def test_packages_of_devices_load_themselves(monkeypatch):
     assert run_it().stdout == "foo:1 torch_foo\n"
     off = run_it(TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert "device type at start of device string: foo" in off.stderr
+
+
+def test_an_installed_package_of_a_device_loads_itself(tmp_path):
+    """It is found by its files, and importlib.metadata is imported for it alone."""
+    code = (
+        "import sys, tritorch; tritorch.as_torch(); import torch\n"
+        "print(hasattr(torch, 'foo'), 'importlib.metadata' in sys.modules)"
+    )
+
+    def run_it(folder):
+        env = {**os.environ, "PYTHONPATH": str(folder)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+        )
+        return done.stdout.strip() or done.stderr
+
+    assert run_it(tmp_path) == "False False"
+    (tmp_path / "foo_device.py").write_text(
+        "import types\ndef start():\n    import torch\n"
+        "    torch.utils.rename_privateuse1_backend('foo')\n"
+        "    torch._register_device_module('foo', types.ModuleType('torch_foo'))\n"
+    )
+    described = tmp_path / "foo_device-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: foo_device\nVersion: 1.0\n")
+    entry = "[torch.backends]\nfoo = foo_device:start\n"
+    (described / "entry_points.txt").write_text(entry)
+    assert run_it(tmp_path) == "True True"

@@ -239,9 +239,9 @@ def _run(program: list[str]) -> list[str]:
     import traceback
 
     import tritorch
-    from tritorch.compat import as_torch
+    from tritorch.compat import running
 
-    run: Callable[[list[str]], int] = as_torch.run
+    run: Callable[[list[str]], int] = running.run
     try:
         status: Any = run(program)
     except SystemExit as end:

@@ -16,10 +16,7 @@ from typing import Any
 
 from tritorch.cli import commands
 from tritorch.compat import stub_package
-
-# The PyTorch whose API this is: what programs mean that look at torch.__version__.
-VERSION = "2.13.0"
-API = f"{VERSION}+tritorch"
+from tritorch.torch_version import API
 
 _FILES = {
     "METADATA": f"""Metadata-Version: 2.1

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 import os
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -144,18 +145,19 @@ def defined_in(prefix: str) -> dict[str, str]:
     }
 
 
+_DEFINED = re.compile(r"(?<!\S)\+([^\s=]+)(?:=(\S+))?")  # names marked "+", and what they are there
+
+
 @functools.cache
 def _definitions() -> dict[tuple[str, str], list[str]]:
     """By a package and a name that it has: the modules of PyTorch that define it."""
     found: dict[tuple[str, str], list[str]] = {}
     for path, line in _lines().items():
-        if "+" not in line:
-            continue
-        for home, words in _sections(path):
-            for word in words if home not in KINDS else ():
-                if word[0] == "+":
-                    name, _, original = word[1:].partition("=")
-                    found.setdefault((home.strip("."), original or name), []).append(path)
+        for number, section in enumerate(line.split(";")) if "+" in line else ():
+            words = _DEFINED.findall(section)
+            home = section.split(None, 1)[0].strip(".") if words and number else ""
+            for name, original in words:
+                found.setdefault((home, original or name), []).append(path)
     return found
 
 

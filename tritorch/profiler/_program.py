@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tritorch import _C
 from tritorch.cli import commands
-from tritorch.compat import as_torch
+from tritorch.compat import running
 from tritorch.core.profiling import events
 from tritorch.profiler._page import write_page
 from tritorch.profiling.recordings import Options, Recorder
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     recorder.start()
     events.limit(given.most_events)
     try:
-        return as_torch.run(program)
+        return running.run(program)
     finally:
         recording = recorder.stop()
         data = write_page(recording, out, f"{name} {' '.join(program[1:])}".strip())

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from tritorch.compat import as_torch
+from tritorch.compat import as_torch, running
 from tritorch.distributed.elastic.multiprocessing.errors import get_error_handler
 
 
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     aliased = arguments[:1] == ["--as-torch"]
     if not aliased:
         as_torch.stand_in_for_none()
-    return as_torch.run(arguments[1:] if aliased else arguments, aliased)
+    return running.run(arguments[1:] if aliased else arguments, aliased)
 
 
 if __name__ == "__main__":
