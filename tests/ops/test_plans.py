@@ -309,6 +309,7 @@ def entered_by(function):
     return entered[1:]
 
 
+@pytest.mark.native("twins are Python functions")
 def test_steps_of_a_function_of_arrays_are_replayed():
     """Memory, loops and NumPy's functions, without the Python that chose them."""
     x, image = torch.randn(8, 8), torch.randn(1, 2, 4, 4)

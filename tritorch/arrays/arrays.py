@@ -53,8 +53,13 @@ def by_steps(function: Function) -> Function:
     return cast_type(Function, _C.Parts(function))
 
 
-# NumPy's functions as steps of such.  `scratch` gives memory that other steps write.
-scratch = cast_type(Any, _C.Seen(np.empty, _C.Seen.SCRATCH))
+def seen_scratch(function: Function) -> Function:
+    """A step that gives memory for other steps to write."""
+    return cast_type(Function, _C.Seen(function, _C.Seen.SCRATCH))
+
+
+# NumPy's functions as steps.
+scratch = seen_scratch(np.empty)
 asarray, take, divide = seen(np.asarray), seen(ndarray.take), seen(np.true_divide)
 fold, add, subtract = seen(np.ufunc.reduce), seen(np.add), seen(np.subtract)
 negative, not_equal = seen(np.negative), seen(np.not_equal)
@@ -327,10 +332,13 @@ def put(target: Any, source: Any) -> None:
 def _row_major(array: Any) -> Any:
     """A row-major copy of a NumPy array."""
     if array.size * array.itemsize < _NATIVE:
-        return array.copy(order="C")
-    out = np.empty(array.shape, array.dtype)
+        return _copied(array, order="C")
+    out = scratch(array.shape, array.dtype)
     put(out, array)
     return out
+
+
+_copied = seen(ndarray.copy)
 
 
 def lay_out(array: Any, strides: tuple[int, ...]) -> Any:
@@ -365,13 +373,17 @@ def lay_out_as_copy(array: Any, original: Any) -> Any:
     return array if strides == strides_of(array) else lay_out(array, strides)
 
 
+_laid_out = seen(lay_out)
+
+
 @seen
+@by_steps
 def copy(array: Any) -> Any:
     """A dense copy that keeps the memory order."""
     if type(array) is ndarray:
         if is_usual(array):
             return _row_major(array)
-        return lay_out(array, layout.dense_strides_like(array.shape, strides_of(array)))
+        return _laid_out(array, layout.dense_strides_like(array.shape, strides_of(array)))
     strides = layout.dense_strides_like(array.shape, array.strides)
     if type(array) is MetaArray:
         return array.new(array.shape, None, strides)
@@ -379,6 +391,7 @@ def copy(array: Any) -> Any:
 
 
 @seen
+@by_steps
 def contiguous_copy(array: Any) -> Any:
     """A dense row-major copy."""
     if type(array) is not ndarray:

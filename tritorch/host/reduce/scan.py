@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tritorch.arrays.arrays import by_steps, scratch
 from tritorch.core.dtype import dtype
 from tritorch.host import loops
 from tritorch.host.chains.rowwise import FLOATS
@@ -23,7 +24,7 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
         )  # fmt: skip
     wide = convert(x, computing(kind))
     if wide.dtype in FLOATS and wide.flags.c_contiguous and x.size:
-        made, outer = np.empty(x.shape, wide.dtype), math.prod(x.shape[:dim])
+        made, outer = scratch(x.shape, wide.dtype), math.prod(x.shape[:dim])
         inner = x.size // (outer * x.shape[dim])
         scan = loops.running_sums if ufunc is np.add else loops.running_products
         scan(wide, made, outer, x.shape[dim], inner, wide.dtype.char)
@@ -34,11 +35,13 @@ def _scan(ufunc: Any, x: Array, dim: int, kind: np.dtype[Any]) -> Array:
     return row_major(out if out.dtype is kind else out.astype(kind, copy=False))
 
 
+@by_steps
 def cumsum(x: Array, dim: int, dtype: dtype) -> Array:
     """The running sum."""
     return _scan(np.add, x, dim, dtype.numpy)
 
 
+@by_steps
 def cumprod(x: Array, dim: int, dtype: dtype) -> Array:
     """The running product."""
     return _scan(np.multiply, x, dim, dtype.numpy)

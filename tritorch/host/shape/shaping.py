@@ -9,19 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.arrays.arrays import put
+from tritorch.arrays.arrays import by_steps, put, seen, seen_scratch
 
 Array = np.ndarray[Any, Any]
+_joined, _empty_like = seen(np.concatenate), seen_scratch(np.empty_like)
 _ALL, _BACK = slice(None), slice(None, None, -1)
 _JOINED = 1 << 13  # elements of a result from which arrays are joined by copies that threads share
 
 
+@by_steps
 def cat(arrays: Sequence[Array], dim: int) -> Array:
     """Arrays joined along a dim."""
     first = arrays[0]
     n, shape = first.ndim, list(first.shape)
     if sum([x.size for x in arrays]) < _JOINED or not -n <= dim < n:
-        return np.concatenate(arrays, dim)
+        return _joined(arrays, dim)
     dim %= n
     if not all(
         x.dtype is first.dtype and x.flags.c_contiguous and x.ndim == first.ndim
@@ -37,9 +39,10 @@ def cat(arrays: Sequence[Array], dim: int) -> Array:
     return out
 
 
+@by_steps
 def flip(x: Array, dims: tuple[int, ...]) -> Array:
     """Dims reversed."""
-    out = np.empty_like(x)
+    out = _empty_like(x)
     put(out, x[tuple(_BACK if i in dims else _ALL for i in range(x.ndim))])
     return out
 

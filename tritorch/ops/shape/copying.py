@@ -77,7 +77,7 @@ _clone = Operator(
     "format",
     axes="...->...",
     schema="clone(x, memory_format=format)",
-    cpu=_in_format,
+    cpu=arrays.by_steps(_in_format),
     gpu=_in_format,
     grad=lambda g: g,
     batch="elementwise",

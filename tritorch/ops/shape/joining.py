@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritorch import _C
-from tritorch.arrays.arrays import seen, strided, strides_of
+from tritorch.arrays.arrays import by_steps, seen, strided, strides_of
 from tritorch.arrays.meta import MetaArray
 from tritorch.arrays.strides import looks_channels_last
 from tritorch.arrays.symbolic import SymInt, expect, known
@@ -78,7 +78,7 @@ def _cat_on(device: str) -> Any:
         joined = join([_permuted(value, order) for value in values], order.index(dim))
         return _permuted(joined, sorted(range(len(order)), key=order.__getitem__))
 
-    return cat
+    return by_steps(cat)
 
 
 def _split(array: Any, dim: int, count: int) -> Any:
@@ -104,7 +104,7 @@ def _stack_on(device: str) -> Any:
         out = cat([new_dim(value, dim) for value in values], dim)
         return np.ascontiguousarray(out) if type(out) is ndarray else out
 
-    return stack
+    return by_steps(stack)
 
 
 _stack = Operator(
