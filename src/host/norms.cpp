@@ -148,19 +148,19 @@ PyObject* normalise(PyObject*, PyObject* args) {
                         &of.images, &of.channels, &of.plane, &eps, &training, &relu))
     return nullptr;
   Given given;
-  char* const data[] = {
+  const Numbers data[] = {
       given(x, of.size(), "what is normalised"), given(weight, of.channels, "the weight"),
       given(bias, of.channels, "the bias"),      given(out, of.size(), "the result"),
       given(mean, of.channels, "the mean"),      given(var, of.channels, "the variance")};
   if (!given.good) return nullptr;
   const bool done = of_kind(kind, [&]<class T>(T) {
     Norm<T>{of,
-            as<T>(data[0]),
-            as<T>(data[1]),
-            as<T>(data[2]),
-            as<T>(data[3]),
-            as<T>(data[4]),
-            as<T>(data[5]),
+            data[0],
+            data[1],
+            data[2],
+            data[3],
+            data[4],
+            data[5],
             static_cast<T>(eps),
             training != 0,
             relu != 0}
@@ -181,28 +181,19 @@ PyObject* normalise_backward(PyObject*, PyObject* args) {
                         &kind, &of.images, &of.channels, &of.plane, &training))
     return nullptr;
   Given given;
-  char* const data[] = {given(g, of.size(), "the gradient"),
-                        given(y, of.size(), "relu's result"),
-                        given(x, of.size(), "what was normalised"),
-                        given(weight, of.channels, "the weight"),
-                        given(mean, of.channels, "the mean"),
-                        given(rstd, of.channels, "1 / the root of the variance"),
-                        given(out, of.size(), "the result"),
-                        given(dw, of.channels, "the weight's gradient"),
-                        given(db, of.channels, "the bias's gradient")};
+  const Numbers data[] = {given(g, of.size(), "the gradient"),
+                          given(y, of.size(), "relu's result"),
+                          given(x, of.size(), "what was normalised"),
+                          given(weight, of.channels, "the weight"),
+                          given(mean, of.channels, "the mean"),
+                          given(rstd, of.channels, "1 / the root of the variance"),
+                          given(out, of.size(), "the result"),
+                          given(dw, of.channels, "the weight's gradient"),
+                          given(db, of.channels, "the bias's gradient")};
   if (!given.good) return nullptr;
   const bool done = of_kind(kind, [&]<class T>(T) {
-    NormGradient<T>{of,
-                    as<T>(data[0]),
-                    as<T>(data[1]),
-                    as<T>(data[2]),
-                    as<T>(data[3]),
-                    as<T>(data[4]),
-                    as<T>(data[5]),
-                    as<T>(data[6]),
-                    as<T>(data[7]),
-                    as<T>(data[8]),
-                    training != 0}
+    NormGradient<T>{of,      data[0], data[1], data[2], data[3],      data[4],
+                    data[5], data[6], data[7], data[8], training != 0}
         .run();
   });
   if (!done) return nullptr;

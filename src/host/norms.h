@@ -79,15 +79,25 @@ template <class T>
   });
 }
 
+// The numbers of an array, of whatever type they are wanted.
+struct Numbers {
+  char* data = nullptr;
+
+  template <class T>
+  operator T*() const {
+    return reinterpret_cast<T*>(data);
+  }
+};
+
 // Dense arrays of some dtype, some of which may be None; not `good` with a Python error set.
 struct Given {
   bool good = true;
 
-  char* operator()(PyObject* array, Py_ssize_t size, const char* what) {
-    if (!good || array == Py_None) return nullptr;
+  Numbers operator()(PyObject* array, Py_ssize_t size, const char* what) {
+    if (!good || array == Py_None) return {};
     const NDArray* found = dense(array, size, what);
     good = found;
-    return found ? found->data : nullptr;
+    return {found ? found->data : nullptr};
   }
 };
 
@@ -97,11 +107,6 @@ bool of_kind(const char* kind, const Run& run) {
   if (*kind == 'f') return run(float{}), true;
   if (*kind == 'd') return run(double{}), true;
   return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind), false;
-}
-
-template <class T>
-T* as(char* data) {
-  return reinterpret_cast<T*>(data);
 }
 
 }  // namespace tritorch::host

@@ -217,20 +217,14 @@ PyObject* normalise_rows(PyObject*, PyObject* args) {
                         &of.count, &of.groups, &of.channels, &of.plane, &eps))
     return nullptr;
   Given given;
-  char* const data[] = {
+  const Numbers data[] = {
       given(x, of.size(), "what is normalised"), given(weight, of.weights(), "the weight"),
       given(bias, of.weights(), "the bias"),     given(out, of.size(), "the result"),
       given(mean, of.count, "the mean"),         given(rstd, of.count, "1 / the deviation")};
   if (!given.good) return nullptr;
   const bool done = of_kind(kind, [&]<class T>(T) {
-    const Norm<T> norm{of,
-                       as<T>(data[0]),
-                       as<T>(data[1]),
-                       as<T>(data[2]),
-                       as<T>(data[3]),
-                       as<T>(data[4]),
-                       as<T>(data[5]),
-                       static_cast<T>(eps)};
+    const Norm<T> norm{of,      data[0], data[1], data[2],
+                       data[3], data[4], data[5], static_cast<T>(eps)};
     in_parts(of.count, of.cost(),
              [&](Py_ssize_t from, Py_ssize_t to) { norm_pass(norm, from, to); });
   });
@@ -250,21 +244,15 @@ PyObject* normalise_rows_backward(PyObject*, PyObject* args) {
   const bool grouped = of.groups != 1 || of.plane != 1;
   const Py_ssize_t sums = grouped ? of.count * of.channels : of.channels;
   Given given;
-  char* const data[] = {
+  const Numbers data[] = {
       given(g, of.size(), "the gradient"),        given(x, of.size(), "what was normalised"),
       given(weight, of.weights(), "the weight"),  given(mean, of.count, "the mean"),
       given(rstd, of.count, "1 / the deviation"), given(out, of.size(), "the result"),
       given(dw, sums, "the weight's gradient"),   given(db, sums, "the bias's gradient")};
   if (!given.good) return nullptr;
   const bool done = of_kind(kind, [&]<class T>(T) {
-    const Gradient<T> gradient{of,
-                               as<T>(data[0]),
-                               as<T>(data[1]),
-                               as<T>(data[2]),
-                               as<T>(data[3]),
-                               as<T>(data[4]),
-                               as<T>(data[5])};
-    T *const weights = as<T>(data[6]), *const biases = as<T>(data[7]);
+    const Gradient<T> gradient{of, data[0], data[1], data[2], data[3], data[4], data[5]};
+    T *const weights = data[6], *const biases = data[7];
     if (!grouped) return run_slopes(gradient, weights, biases);
     in_parts(of.count, 2 * of.cost(), [&](Py_ssize_t from, Py_ssize_t to) {
       group_pass(gradient, weights, biases, from, to);

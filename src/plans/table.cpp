@@ -277,24 +277,11 @@ PyObject* planned_new(PyTypeObject* type, PyObject* args, PyObject*) {
   return reinterpret_cast<PyObject*>(self);
 }
 
-int planned_traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(reinterpret_cast<Planned*>(self)->function);
-  return 0;
-}
-
-int planned_clear(PyObject* self) {
-  Py_CLEAR(reinterpret_cast<Planned*>(self)->function);
-  return 0;
-}
+using Fields = Collected<Planned, &Planned::function>;
 
 void planned_dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  planned_clear(self);
-  delete reinterpret_cast<Planned*>(self)->table;
-  type->tp_free(self);
-  Py_DECREF(type);
+  delete std::exchange(reinterpret_cast<Planned*>(self)->table, nullptr);
+  Fields::dealloc(self);
 }
 
 PyObject* planned_plans(PyObject* self, void*) {
@@ -311,8 +298,8 @@ PyGetSetDef planned_properties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot planned_slots[] = {{Py_tp_new, reinterpret_cast<void*>(planned_new)},
                                {Py_tp_dealloc, reinterpret_cast<void*>(planned_dealloc)},
-                               {Py_tp_traverse, reinterpret_cast<void*>(planned_traverse)},
-                               {Py_tp_clear, reinterpret_cast<void*>(planned_clear)},
+                               {Py_tp_traverse, reinterpret_cast<void*>(Fields::traverse)},
+                               {Py_tp_clear, reinterpret_cast<void*>(Fields::clear)},
                                {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                {Py_tp_members, planned_members},
                                {Py_tp_getset, planned_properties},

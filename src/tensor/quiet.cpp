@@ -8,6 +8,7 @@
 #include "plans/trace.h"
 #include "profiling/python.h"
 #include "ref.h"
+#include "tensor/fields.h"
 
 namespace tritorch {
 namespace {
@@ -94,36 +95,12 @@ PyObject* made(PyTypeObject* type, PyObject* args, vectorcallfunc call) {
   return reinterpret_cast<PyObject*>(self);
 }
 
-PyObject* parts_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  return made(type, args, parts_call);
+template <vectorcallfunc Call>
+PyObject* new_of(PyTypeObject* type, PyObject* args, PyObject*) {
+  return made(type, args, Call);
 }
 
-PyObject* quiet_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  return made(type, args, quiet_call);
-}
-
-PyObject* seen_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  return made(type, args, seen_call);
-}
-
-int quiet_traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(reinterpret_cast<Quiet*>(self)->function);
-  return 0;
-}
-
-int quiet_clear(PyObject* self) {
-  Py_CLEAR(reinterpret_cast<Quiet*>(self)->function);
-  return 0;
-}
-
-void quiet_dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  quiet_clear(self);
-  type->tp_free(self);
-  Py_DECREF(type);
-}
+using Fields = Collected<Quiet, &Quiet::function>;
 
 // The function's own attributes, __name__ and __doc__ among them.
 PyObject* quiet_getattr(PyObject* self, PyObject* name) {
@@ -137,39 +114,22 @@ PyMemberDef quiet_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Quiet, call), READONLY, nullptr},
     {"__wrapped__", T_OBJECT, offsetof(Quiet, function), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
-PyType_Slot quiet_slots[] = {{Py_tp_new, reinterpret_cast<void*>(quiet_new)},
-                             {Py_tp_dealloc, reinterpret_cast<void*>(quiet_dealloc)},
-                             {Py_tp_traverse, reinterpret_cast<void*>(quiet_traverse)},
-                             {Py_tp_clear, reinterpret_cast<void*>(quiet_clear)},
-                             {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-                             {Py_tp_getattro, reinterpret_cast<void*>(quiet_getattr)},
-                             {Py_tp_members, quiet_members},
-                             {0, nullptr}};
-PyType_Slot seen_slots[] = {{Py_tp_new, reinterpret_cast<void*>(seen_new)},
-                            {Py_tp_dealloc, reinterpret_cast<void*>(quiet_dealloc)},
-                            {Py_tp_traverse, reinterpret_cast<void*>(quiet_traverse)},
-                            {Py_tp_clear, reinterpret_cast<void*>(quiet_clear)},
-                            {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-                            {Py_tp_getattro, reinterpret_cast<void*>(quiet_getattr)},
-                            {Py_tp_members, quiet_members},
-                            {0, nullptr}};
-PyType_Slot parts_slots[] = {{Py_tp_new, reinterpret_cast<void*>(parts_new)},
-                             {Py_tp_dealloc, reinterpret_cast<void*>(quiet_dealloc)},
-                             {Py_tp_traverse, reinterpret_cast<void*>(quiet_traverse)},
-                             {Py_tp_clear, reinterpret_cast<void*>(quiet_clear)},
-                             {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-                             {Py_tp_getattro, reinterpret_cast<void*>(quiet_getattr)},
-                             {Py_tp_members, quiet_members},
-                             {0, nullptr}};
-PyType_Spec parts_spec = {"tritorch._C.Parts", sizeof(Quiet), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-                          parts_slots};
-PyType_Spec seen_spec = {"tritorch._C.Seen", sizeof(Quiet), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-                         seen_slots};
-PyType_Spec quiet_spec = {"tritorch._C.Quiet", sizeof(Quiet), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-                          quiet_slots};
+
+// A type of such functions, whose calls are made by `Call`.
+template <vectorcallfunc Call>
+PyObject* type_of(const char* name) {
+  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(new_of<Call>)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(Fields::dealloc)},
+                         {Py_tp_traverse, reinterpret_cast<void*>(Fields::traverse)},
+                         {Py_tp_clear, reinterpret_cast<void*>(Fields::clear)},
+                         {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                         {Py_tp_getattro, reinterpret_cast<void*>(quiet_getattr)},
+                         {Py_tp_members, quiet_members},
+                         {0, nullptr}};
+  PyType_Spec spec = {name, sizeof(Quiet), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+  return PyType_FromSpec(&spec);
+}
 
 // call_seen(function, *args): a call of a function of arrays, as that of a `Seen` one.
 PyObject* call_seen(PyObject*, PyObject* const* args, Py_ssize_t n) {
@@ -189,8 +149,9 @@ PyMethodDef functions[] = {
 bool is_parts(PyObject* function) { return Py_TYPE(function) == parts_type; }
 
 bool add_quiet_type(PyObject* module) {
-  const Ref type(PyType_FromSpec(&quiet_spec)), seen(PyType_FromSpec(&seen_spec));
-  Ref parts(PyType_FromSpec(&parts_spec));
+  const Ref type(type_of<quiet_call>("tritorch._C.Quiet"));
+  const Ref seen(type_of<seen_call>("tritorch._C.Seen"));
+  Ref parts(type_of<parts_call>("tritorch._C.Parts"));
   parts_type = parts.as<PyTypeObject>();
   const auto name = [&](const char* word, plans::Contents contents) {
     const Ref number(PyLong_FromLong(static_cast<long>(contents)));
