@@ -290,15 +290,11 @@ PyObject* convolve(PyObject*, PyObject* args) {
       weights ? dense(made, all * of.outputs * volume(of.whole), "the result") : nullptr;
   const NDArray* bias = out && shift != Py_None ? dense(shift, results, "the bias") : nullptr;
   if (!out || (shift != Py_None && !bias)) return nullptr;
-  const auto run = [&]<class T>(T) {
+  return of_kind(kind, [&]<class T>(T) {
     return Convolution<T>{of, numbers<T>(source), numbers<T>(weights), numbers<T>(bias),
                           numbers<T>(out)}
         .run();
-  };
-  if (*kind != 'f' && *kind != 'd')
-    return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind);
-  if (!(*kind == 'f' ? run(float{}) : run(double{}))) return PyErr_NoMemory();
-  Py_RETURN_NONE;
+  });
 }
 
 // convolve_weight(grad, source, sums, kind, slices, patches)
@@ -320,15 +316,11 @@ PyObject* convolve_weight(PyObject*, PyObject* args) {
   if (!source) return nullptr;
   const Py_ssize_t parts = sums && sums->nd ? sums->dimensions[0] : 0;
   if (!dense(made, parts * of.groups * of.outputs * of.depth(), "the sums")) return nullptr;
-  const auto run = [&]<class T>(T) {
+  return of_kind(kind, [&]<class T>(T) {
     return WeightGradient<T>{
         of, parts, slices, numbers<T>(grad), numbers<T>(source), numbers<T>(sums)}
         .run();
-  };
-  if (*kind != 'f' && *kind != 'd')
-    return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind);
-  if (!(*kind == 'f' ? run(float{}) : run(double{}))) return PyErr_NoMemory();
-  Py_RETURN_NONE;
+  });
 }
 
 PyMethodDef functions[] = {

@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "tensor/ndarray.h"
 #include "workers.h"
@@ -27,6 +28,21 @@ bool add_sorting(PyObject* module);
 
 // The fields of a dense array of some elements of a size; null with a Python error set.
 NDArray* dense(PyObject* given, Py_ssize_t size, const char* what);
+
+// run(T{}) of the dtype of a kind, float or double: None; or null with a Python error set if it is
+// another, or memory is missing, as a `run` that gives false says.
+template <class Run>
+PyObject* of_kind(const char* kind, const Run& run) {
+  const auto done = [&](auto zero) {
+    if constexpr (std::is_same_v<decltype(run(zero)), bool>) return run(zero);
+    run(zero);
+    return true;
+  };
+  if (*kind != 'f' && *kind != 'd')
+    return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind);
+  if (!(*kind == 'f' ? done(float{}) : done(double{}))) return PyErr_NoMemory();
+  Py_RETURN_NONE;
+}
 
 // work(from, to) for parts of [0, n), of which each takes `cost` nanoseconds, about: over threads,
 // and without the interpreter lock, where that pays.

@@ -153,7 +153,7 @@ PyObject* normalise(PyObject*, PyObject* args) {
       given(bias, of.channels, "the bias"),      given(out, of.size(), "the result"),
       given(mean, of.channels, "the mean"),      given(var, of.channels, "the variance")};
   if (!given.good) return nullptr;
-  const bool done = of_kind(kind, [&]<class T>(T) {
+  return of_kind(kind, [&]<class T>(T) {
     Norm<T>{of,
             data[0],
             data[1],
@@ -166,8 +166,6 @@ PyObject* normalise(PyObject*, PyObject* args) {
             relu != 0}
         .run();
   });
-  if (!done) return nullptr;
-  Py_RETURN_NONE;
 }
 
 // normalise_backward(g, y, x, weight, mean, rstd, out, dw, db, kind, (images, channels, plane),
@@ -191,13 +189,11 @@ PyObject* normalise_backward(PyObject*, PyObject* args) {
                           given(dw, of.channels, "the weight's gradient"),
                           given(db, of.channels, "the bias's gradient")};
   if (!given.good) return nullptr;
-  const bool done = of_kind(kind, [&]<class T>(T) {
+  return of_kind(kind, [&]<class T>(T) {
     NormGradient<T>{of,      data[0], data[1], data[2], data[3],      data[4],
                     data[5], data[6], data[7], data[8], training != 0}
         .run();
   });
-  if (!done) return nullptr;
-  Py_RETURN_NONE;
 }
 
 PyMethodDef functions[] = {

@@ -101,12 +101,4 @@ struct Given {
   }
 };
 
-// run(T{}) of a dtype; false with a Python error set if there is no such.
-template <class Run>
-bool of_kind(const char* kind, const Run& run) {
-  if (*kind == 'f') return run(float{}), true;
-  if (*kind == 'd') return run(double{}), true;
-  return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind), false;
-}
-
 }  // namespace tritorch::host

@@ -193,13 +193,7 @@ PyObject* pool_largest(PyObject*, PyObject* args) {
     if (!array) return nullptr;
     where = reinterpret_cast<std::int64_t*>(array->data);
   }
-  if (*kind == 'f')
-    largest<float>(all, x->data, out->data, where);
-  else if (*kind == 'd')
-    largest<double>(all, x->data, out->data, where);
-  else
-    return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind);
-  Py_RETURN_NONE;
+  return of_kind(kind, [&]<class T>(T) { largest<T>(all, x->data, out->data, where); });
 }
 
 // pool_average(x, out, kind, scale, windows...): none of which has padding or dilation
@@ -222,13 +216,7 @@ PyObject* pool_average(PyObject*, PyObject* args) {
   const NDArray* x = dense(given, all.elements(), "what is pooled");
   const NDArray* out = x ? dense(made, all.results(), "the result") : nullptr;
   if (!out) return nullptr;
-  if (*kind == 'f')
-    average<float>(all, x->data, out->data, scale);
-  else if (*kind == 'd')
-    average<double>(all, x->data, out->data, scale);
-  else
-    return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind);
-  Py_RETURN_NONE;
+  return of_kind(kind, [&]<class T>(T) { average<T>(all, x->data, out->data, scale); });
 }
 
 PyMethodDef functions[] = {

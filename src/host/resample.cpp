@@ -93,7 +93,7 @@ PyObject* interpolate_planes(PyObject*, PyObject* args) {
     if (!is_inside(found[dim][0], found[dim][1], m, dim ? of.columns : of.rows))
       return PyErr_Format(PyExc_ValueError, "elements that are not beside each other");
   }
-  const auto run = [&]<class T>(T) {
+  return of_kind(kind, [&]<class T>(T) {
     const auto between = [&](int dim) {
       return Between<T>{reinterpret_cast<const std::int64_t*>(found[dim][0]->data),
                         reinterpret_cast<const std::int64_t*>(found[dim][1]->data),
@@ -101,14 +101,7 @@ PyObject* interpolate_planes(PyObject*, PyObject* args) {
     };
     interpolate<T>(of, reinterpret_cast<const T*>(x->data), reinterpret_cast<T*>(out->data),
                    between(0), between(1));
-  };
-  if (*kind == 'f')
-    run(float{});
-  else if (*kind == 'd')
-    run(double{});
-  else
-    return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind);
-  Py_RETURN_NONE;
+  });
 }
 
 PyMethodDef functions[] = {{"interpolate_planes", interpolate_planes, METH_VARARGS,

@@ -222,14 +222,12 @@ PyObject* normalise_rows(PyObject*, PyObject* args) {
       given(bias, of.weights(), "the bias"),     given(out, of.size(), "the result"),
       given(mean, of.count, "the mean"),         given(rstd, of.count, "1 / the deviation")};
   if (!given.good) return nullptr;
-  const bool done = of_kind(kind, [&]<class T>(T) {
+  return of_kind(kind, [&]<class T>(T) {
     const Norm<T> norm{of,      data[0], data[1], data[2],
                        data[3], data[4], data[5], static_cast<T>(eps)};
     in_parts(of.count, of.cost(),
              [&](Py_ssize_t from, Py_ssize_t to) { norm_pass(norm, from, to); });
   });
-  if (!done) return nullptr;
-  Py_RETURN_NONE;
 }
 
 // normalise_rows_backward(g, x, weight, mean, rstd, out, dw, db, kind,
@@ -250,7 +248,7 @@ PyObject* normalise_rows_backward(PyObject*, PyObject* args) {
       given(rstd, of.count, "1 / the deviation"), given(out, of.size(), "the result"),
       given(dw, sums, "the weight's gradient"),   given(db, sums, "the bias's gradient")};
   if (!given.good) return nullptr;
-  const bool done = of_kind(kind, [&]<class T>(T) {
+  return of_kind(kind, [&]<class T>(T) {
     const Gradient<T> gradient{of, data[0], data[1], data[2], data[3], data[4], data[5]};
     T *const weights = data[6], *const biases = data[7];
     if (!grouped) return run_slopes(gradient, weights, biases);
@@ -258,8 +256,6 @@ PyObject* normalise_rows_backward(PyObject*, PyObject* args) {
       group_pass(gradient, weights, biases, from, to);
     });
   });
-  if (!done) return nullptr;
-  Py_RETURN_NONE;
 }
 
 PyMethodDef functions[] = {

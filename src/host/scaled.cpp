@@ -27,15 +27,13 @@ PyObject* add_scaled(PyObject*, PyObject* args) {
   const NDArray* to = dense(given, n, "what is added to");
   const NDArray* from = to ? dense(added, n, "what is added") : nullptr;
   if (!from) return nullptr;
-  const auto run = [&]<class T>(T) {
+  return of_kind(kind, [&]<class T>(T) {
     T* sums = reinterpret_cast<T*>(to->data);
     const T* terms = reinterpret_cast<const T*>(from->data);
     in_parts(n, 0.04 * sizeof(T), [&](Py_ssize_t low, Py_ssize_t high) {
       add_some(sums + low, terms + low, static_cast<T>(scale), high - low);
     });
-  };
-  *kind == 'f' ? run(float{}) : run(double{});
-  Py_RETURN_NONE;
+  });
 }
 
 PyMethodDef functions[] = {

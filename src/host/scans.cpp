@@ -94,16 +94,12 @@ PyObject* scan(PyObject*, PyObject* args) {
   const NDArray* x = dense(given, outer * n * inner, "what is scanned");
   const NDArray* out = x ? dense(made, outer * n * inner, "the result") : nullptr;
   if (!out) return nullptr;
-  const auto run = [&]<class T>(T) {
+  return of_kind(kind, [&]<class T>(T) {
     if (inner == 1)
       along_rows<T>(x->data, out->data, outer, n, Join{});
     else
       down_columns<T>(x->data, out->data, outer, n, inner, Join{});
-  };
-  if (*kind != 'f' && *kind != 'd')
-    return PyErr_Format(PyExc_ValueError, "numbers of dtype '%s'", kind);
-  *kind == 'f' ? run(float{}) : run(double{});
-  Py_RETURN_NONE;
+  });
 }
 
 PyMethodDef functions[] = {{"running_sums", scan<Add>, METH_VARARGS, "Running sums."},
