@@ -54,7 +54,7 @@ ELSEWHERE = {
     "dropout_again", "grid_sampler_backward", "binomial_drawn", "identity",
     "scaled_product", "triangular_inverse", "lobpcg", "matmul_batches", "drawn_by",
     # noted in compiled programs alone
-    "tensor", "flat_offsets", "choices", "rrelu_slopes",
+    "tensor", "flat_offsets", "choices", "rrelu_slopes", "kept_labels",
 }  # fmt: skip
 UNKNOWN = {"nonzero", "masked_select", "unique", "unique_consecutive", "bincount"}  # sizes
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tritorch.arrays.arrays import by_steps, negative, scratch, subtract
+from tritorch.arrays.arrays import asarray, by_steps, negative, scratch, subtract
 from tritorch.host import loops, threads
 from tritorch.host.chains.rowwise import rowwise
 from tritorch.host.index.indexing import outside
@@ -64,19 +64,19 @@ def cross_entropy(
 
 
 @by_steps
-def nll(scores: Array, target: Array, ignore_index: int) -> Array:
-    """One loss a row of scores, all classes of which weigh the same."""
+def nll(scores: Array, target: Array, ignore_index: int) -> tuple[Array, Array]:
+    """One loss a row of scores, all classes of which weigh the same, and how many rows have one."""
     n, c = scores.shape
     hit = scratch(n, scores.dtype)
     inside = not 0 <= ignore_index < c and scores.flags.c_contiguous
     if inside and loops.gather(
         scores, np.ascontiguousarray(target), hit, n, c, 1, 1, scores.itemsize
     ):
-        return negative(hit)
+        return negative(hit), asarray(n)
     ignored = target == ignore_index
     losses = -scores[np.arange(n), target * ~ignored]
     losses[ignored] = 0
-    return losses
+    return losses, np.array(n - np.count_nonzero(ignored))
 
 
 def cross_entropy_backward(

@@ -774,12 +774,12 @@ def _require_classes(array: Any, classes: int, ignore: int) -> None:
         raise IndexError(f"Target {int(array[bad][0])} is out of bounds.")
 
 
-# The losses of rows of scores on the CPU, which nobody wants gradients of.
+# Losses of rows of scores on the CPU that nobody differentiates, and how many rows have a class.
 _nll_rows = Operator(
     "nll_rows", "scores target", "ignore",
-    schema="(Tensor scores, Tensor target, int ignore) -> Tensor", kind="internal", cpu="loss.nll",
-    axes="nc,?->n", cost=lambda outs, x, *rest: outs[0].numel(),
-    infer=lambda x, *rest: x.new(x.shape[:1]),
+    schema="(Tensor scores, Tensor target, int ignore) -> (Tensor, Tensor)", kind="internal",
+    axes="nc,?->n,", cost=lambda outs, x, *rest: outs[0].numel(), cpu="loss.nll",
+    infer=lambda x, *rest: (x.new(x.shape[:1]), x.new((), int64)),
 )  # fmt: skip
 
 
@@ -817,10 +817,8 @@ def nll_loss(
     classes = input.shape[0] if input.ndim == 1 else input.shape[1]
     _check_targets(target, classes, ignore_index)
     if weight is None and not differentiated(input) and _are_rows(input, target):
-        loss = _nll_rows.call((input, target), (ignore_index,))
-        if mode == "mean":
-            return loss.sum() / _kept_labels.call((target,), (ignore_index,))
-        return reduce_loss(loss, mode)
+        loss, kept = _nll_rows.call((input, target), (ignore_index,))
+        return loss.sum() / kept if mode == "mean" else reduce_loss(loss, mode)
     rows, flat = _rows(input, target)
     flat = flat.to(int64)
     ignored = flat == ignore_index
