@@ -17,6 +17,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.record import checks
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.record.groups import Gradient, Rules, Without
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
@@ -114,30 +115,37 @@ _layer = Operator(
     "layer_norm",
     "x w b",
     "n eps",
-    axes=lambda x, w, b, n, eps: "...{0},{1},{1}->...{0},?,?".format(*normalised(n)),
     schema="(Tensor x, Tensor? w, Tensor? b, int n, float eps) -> (Tensor, Tensor, Tensor)",
-    outputs=0b001,
     cpu=lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps),
     gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps),
-    node="native_layer_norm(x, x.shape[x.ndim - n :], w, b, eps)",
-    without="bool int complex",
-    kernel="LayerNormKernelImpl",
-    joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),
     composed=_composed_layer,
     parts=_layer_in_parts,
-    unread="b",
-    batch="norm_of_rows",
-    infer=_layer_norm_results,
+    grad=Gradient(
+        joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),
+        node="native_layer_norm(x, x.shape[x.ndim - n :], w, b, eps)",
+        outputs=0b001,
+        unread="b",
+    ),
+    without=Without("bool int complex", kernel="LayerNormKernelImpl"),
+    rules=Rules(
+        infer=_layer_norm_results,
+        axes=lambda x, w, b, n, eps: "...{0},{1},{1}->...{0},?,?".format(*normalised(n)),
+        batch="norm_of_rows",
+    ),
 )
 _layer_back: Operator = Operator(
     "layer_norm_backward", "y x w mean rstd", "n",
-    axes=lambda y, x, w, m, r, n: "...{0},...{0},{1},?,?->...{0},{1},{1}".format(*normalised(n)),
-    cost=lambda outs, y, x, *rest: 12 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, int n) -> (Tensor, "
-        "Tensor, Tensor)", kind="internal", outputs=0b111,
+        "Tensor, Tensor)",
+    kind="internal",
     cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
     gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
-    batch="norm_of_rows_backward", infer=_rows_gradients, parts=_layer_gradients_in_parts
+    parts=_layer_gradients_in_parts, grad=Gradient(outputs=0b111),
+    rules=Rules(
+        infer=_rows_gradients,
+        axes=lambda *given: "...{0},...{0},{1},?,?->...{0},{1},{1}".format(*normalised(given[-1])),
+        batch="norm_of_rows_backward", cost=lambda outs, y, x, *rest: 12 * x.numel(),
+    ),
 )  # fmt: skip
 
 
@@ -242,29 +250,34 @@ _rms = Operator(
     "rms_norm",
     "x w",
     "n eps",
-    axes=lambda x, w, n, eps: "...{0},{1}->...{0},?".format(*normalised(n)),
     schema="_fused_rms_norm(x, x.shape[x.ndim - n :], w, eps)",
-    without="bool int",
-    outputs=0b01,
     cpu=lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps),
     gpu=lambda x, w, n, eps: backend("gpu", "norm").rms_norm(x, n, w, eps),
-    joint=lambda g, x, w, out1, n: _rms_back.call((g[0], x, w, out1), (n,)),
     composed=_composed_rms,
     parts=_rms_in_parts,
+    grad=Gradient(
+        joint=lambda g, x, w, out1, n: _rms_back.call((g[0], x, w, out1), (n,)), outputs=0b01
+    ),
     layout="format",
-    batch="norm_of_rows",
-    infer=_rms_norm_results,
+    without="bool int",
+    rules=Rules(
+        infer=_rms_norm_results,
+        axes=lambda x, w, n, eps: "...{0},{1}->...{0},?".format(*normalised(n)),
+        batch="norm_of_rows",
+    ),
 )
 _rms_back: Operator = Operator(
     "rms_norm_backward", "y x w rstd", "n",
-    axes=lambda y, x, w, r, n: "...{0},...{0},{1},?->...{0},{1}".format(*normalised(n)),
-    cost=lambda outs, y, x, *rest: 8 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor rstd, int n) -> (Tensor, Tensor)",
-    kind="internal", outputs=0b11,
+    kind="internal",
     cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
     gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
-    batch="norm_of_rows_backward", infer=lambda *given: _rows_gradients(*given)[:2],
-    parts=_rms_gradients_in_parts,
+    parts=_rms_gradients_in_parts, grad=Gradient(outputs=0b11),
+    rules=Rules(
+        infer=lambda *given: _rows_gradients(*given)[:2],
+        axes=lambda y, x, w, r, n: "...{0},...{0},{1},?->...{0},{1}".format(*normalised(n)),
+        batch="norm_of_rows_backward", cost=lambda outs, y, x, *rest: 8 * x.numel(),
+    ),
 )  # fmt: skip
 
 
@@ -312,38 +325,46 @@ def _group_in_parts(
 
 _group = Operator(
     "group_norm", "x w b", "groups eps",
-    axes=lambda x, *rest: "bc*{0},c,c->bc*{0},?,?".format(normalised(len(x.shape) - 2)[0]),
     schema="native_group_norm(x, w, b, x.shape[0], x.shape[1], x.shape[2:].numel(), groups, "
-        "eps)", outputs=0b001, node="NativeGroupNorm", layout="format",
-    without="bool int complex", kernel="GroupNormKernelImpl",
+        "eps)",
     cpu=lambda x, w, b, groups, eps: backend("cpu", "norm").group_norm(x, groups, w, b, eps),
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
-    joint=lambda g, x, w, out1, out2, groups: _group_back.call(
-        (g[0], x, w, out1, out2), (groups,)),
-    composed=_composed_group, parts=_group_in_parts, unread="b", batch="channels",
-    infer=_group_norm_results
+    composed=_composed_group, parts=_group_in_parts,
+    grad=Gradient(
+        joint=lambda g, x, w, out1, out2, groups: _group_back.call(
+            (g[0], x, w, out1, out2), (groups,)),
+        node="NativeGroupNorm", outputs=0b001, unread="b",
+    ),
+    layout="format", without=Without("bool int complex", kernel="GroupNormKernelImpl"),
+    rules=Rules(
+        infer=_group_norm_results,
+        axes=lambda x, *rest: "bc*{0},c,c->bc*{0},?,?".format(normalised(len(x.shape) - 2)[0]),
+        batch="channels",
+    ),
 )  # fmt: skip
 _group_back: Operator = Operator(
     "group_norm_backward",
     "y x w mean rstd",
     "groups",
-    axes=lambda y, x, *rest: "bc*{0},bc*{0},c,?,?->bc*{0},c,c".format(
-        normalised(len(x.shape) - 2)[0]
-    ),
-    cost=lambda outs, y, x, *rest: 12 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, int groups) -> "
     "(Tensor, Tensor, Tensor)",
     kind="internal",
-    layout="format x",
-    outputs=0b111,
     cpu=lambda y, x, w, m, r, groups: backend("cpu", "norm").group_norm_backward(
         y, x, groups, w, m, r
     ),
     gpu=lambda y, x, w, m, r, groups: backend("gpu", "norm").group_norm_backward(
         y, x, groups, w, m, r
     ),
-    batch="channels",
-    infer=_channel_gradients,
+    grad=Gradient(outputs=0b111),
+    layout="format x",
+    rules=Rules(
+        infer=_channel_gradients,
+        axes=lambda y, x, *rest: "bc*{0},bc*{0},c,?,?->bc*{0},c,c".format(
+            normalised(len(x.shape) - 2)[0]
+        ),
+        batch="channels",
+        cost=lambda outs, y, x, *rest: 12 * x.numel(),
+    ),
 )
 
 
@@ -434,51 +455,59 @@ _batch = Operator(
     "batch_norm",
     "x w b mean var",
     "training eps",
-    axes=lambda x, *rest: "b*c{0},c,c,c,c->b*c{0},?,?,?".format(normalised(len(x.shape) - 2)[0]),
     schema="(Tensor x, Tensor? w, Tensor? b, Tensor? mean, Tensor? var, bool training, float"
     " eps) -> (Tensor, Tensor, Tensor, Tensor)",
-    without="bool int complex",
-    outputs=0b001,
-    node="native_batch_norm(x, w, b, mean, var, training, 0.1, eps)",
     cpu=lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(
         x, w, b, m, v, training, eps
     ),
     gpu=lambda x, w, b, m, v, training, eps: backend("gpu", "norm").batch_norm(
         x, w, b, m, v, training, eps
     ),
-    joint=lambda g, x, w, out1, out2, training: (
-        *_batch_back.call((g[0], x, w, out1, out2), (training,)),
-        None,
-        None,
-    ),
     composed=_composed_batch,
     parts=_batch_in_parts,
-    unread="b",
+    grad=Gradient(
+        joint=lambda g, x, w, out1, out2, training: (
+            *_batch_back.call((g[0], x, w, out1, out2), (training,)),
+            None,
+            None,
+        ),
+        node="native_batch_norm(x, w, b, mean, var, training, 0.1, eps)",
+        outputs=0b001,
+        unread="b",
+    ),
     layout="format",
-    batch="channels",
-    infer=_batch_norm_results,
+    without="bool int complex",
+    rules=Rules(
+        infer=_batch_norm_results,
+        axes=lambda x, *rest: "b*c{0},c,c,c,c->b*c{0},?,?,?".format(
+            normalised(len(x.shape) - 2)[0]
+        ),
+        batch="channels",
+    ),
 )
 _batch_back: Operator = Operator(
     "batch_norm_backward",
     "y x w mean rstd",
     "training",
-    axes=lambda y, x, *rest: "b*c{0},b*c{0},c,c,c->b*c{0},c,c".format(
-        normalised(len(x.shape) - 2)[0]
-    ),
-    cost=lambda outs, y, x, *rest: 12 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, bool training) -> "
     "(Tensor, Tensor, Tensor)",
     kind="internal",
-    layout="format x",
-    outputs=0b111,
     cpu=lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(
         y, x, w, m, r, training
     ),
     gpu=lambda y, x, w, m, r, training: backend("gpu", "norm").batch_norm_backward(
         y, x, w, m, r, training
     ),
-    batch="channels",
-    infer=_channel_gradients,
+    grad=Gradient(outputs=0b111),
+    layout="format x",
+    rules=Rules(
+        infer=_channel_gradients,
+        axes=lambda y, x, *rest: "b*c{0},b*c{0},c,c,c->b*c{0},c,c".format(
+            normalised(len(x.shape) - 2)[0]
+        ),
+        batch="channels",
+        cost=lambda outs, y, x, *rest: 12 * x.numel(),
+    ),
 )
 
 

@@ -22,6 +22,7 @@ from tritorch.ops.record.apply import apply, widened
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Without
 from tritorch.ops.record.kinds import ternary, unary
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out
@@ -45,9 +46,9 @@ _relu_back = ternary(
     composed=lambda g, y: where(y <= 0, 0, g),
 )  # fmt: skip
 relu = unary(
-    "relu", cpu.relu, without="bool complex", out=False, zero="kept",
-    grad=lambda g, out: apply(_relu_back, (g, out)),
-    refuses="Boolean inputs not supported for relu",
+    "relu", cpu.relu,
+    grad=lambda g, out: apply(_relu_back, (g, out)), zero="kept",
+    without=Without("bool complex", says="Boolean inputs not supported for relu"), out=False,
 )  # fmt: skip
 
 
@@ -97,9 +98,10 @@ _gelu_back_of = ternary(
 )  # fmt: skip
 # On the CPU erf is dear, and the quotient of the result and the argument has it.
 _gelu_kept = unary(
-    "gelu_on_host", cpu.gelu, schema="gelu(x)", node="Gelu0", without="bool int complex",
-    gpu="gelu", grad=lambda g, x, out: apply(_gelu_back_of, (g, x, out)), method=False,
-    public=False, inplace=False, lends="out",
+    "gelu_on_host", cpu.gelu,
+    schema="gelu(x)", gpu="gelu",
+    grad=Gradient(lambda g, x, out: apply(_gelu_back_of, (g, x, out)), node="Gelu0", lends="out"),
+    without="bool int complex", method=False, public=False, inplace=False,
 )  # fmt: skip
 _gelu_tanh = _fused(
     "gelu_tanh", cpu.gelu_tanh,
@@ -153,8 +155,10 @@ def _record(
     """An activation of several operators, recorded as one call.
 
     chain: the same of floats, by NumPy: dense arrays are computed in one pass (Note [Chains])."""
-    op = Operator(name, "x", params, composed=of, grad=grad, node=node, layout="elementwise",
-                  schema=schema)  # fmt: skip
+    op = Operator(
+        name, "x", params,
+        schema=schema, composed=of, grad=Gradient(grad, node=node), layout="elementwise",
+    )  # fmt: skip
     if chain is not None:
         op.cpu = _C.Quiet(_by_chain(Chained(chain), composed_backend(of)))  # type: ignore[method-assign]
     return op
