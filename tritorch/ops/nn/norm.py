@@ -69,10 +69,37 @@ def _per_channel(v: Any, x: Tensor) -> Any:
     return None if v is None else reshape(v, [-1 if i == 1 else 1 for i in range(x.ndim)])
 
 
+def _normalised(
+    x: Tensor, w: Any, b: Any, dims: list[int], eps: float, moments: Any
+) -> tuple[Tensor, Any, Tensor]:
+    """(x - mean) / sqrt(variance + eps), scaled and shifted; the mean, if any, and 1 / std.
+
+    moments: gives the variance and the mean of x over dims, or None for a mean of 0."""
+    variance, mean = moments(x, dims)
+    rstd = (variance + eps).rsqrt()
+    return _affine((x if mean is None else x - mean) * rstd, w, b), mean, rstd
+
+
+def _moments(x: Tensor, dims: list[int]) -> Any:
+    return var_mean(x, dims, correction=0, keepdim=True)
+
+
+def _moments_in_parts(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
+    """The variance and the mean, of operators that written kernels have."""
+    mean = x.mean(dims, keepdim=True)
+    return (x - mean).square().mean(dims, keepdim=True), mean
+
+
+def _square_mean(x: Tensor, dims: list[int]) -> tuple[Tensor, None]:
+    return x.square().mean(dims, keepdim=True), None
+
+
+def _last(x: Tensor, n: int) -> list[int]:
+    return list(range(x.ndim - n, x.ndim))
+
+
 def _composed_layer(x: Tensor, w: Any, b: Any, n: int, eps: float) -> Tensor:
-    dims = list(range(x.ndim - n, x.ndim))
-    variance, mean = var_mean(x, dims, correction=0, keepdim=True)
-    return _affine((x - mean) * (variance + eps).rsqrt(), w, b)
+    return _normalised(x, w, b, _last(x, n), eps, _moments)[0]
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -90,25 +117,26 @@ def summed_rows(x: Tensor, before: int, dtype: Any = None) -> Tensor:
 def _layer_in_parts(
     x: Tensor, w: Any, b: Any, n: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    dims, lead, wide = list(range(x.ndim - n, x.ndim)), x.shape[: x.ndim - n], _wide(x)
-    mean = wide.mean(dims, keepdim=True)
-    rstd = ((wide - mean).square().mean(dims, keepdim=True) + eps).rsqrt()
-    y = _affine((wide - mean) * rstd, w, b)
+    y, mean, rstd = _normalised(_wide(x), w, b, _last(x, n), eps, _moments_in_parts)
+    lead = x.shape[: x.ndim - n]
     return y.to(x.dtype), reshape(mean, lead), reshape(rstd, lead)
 
 
-def _layer_gradients_in_parts(
-    y: Tensor, x: Tensor, w: Any, mean: Tensor, rstd: Tensor, n: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    lead, wide = x.shape[: x.ndim - n], _wide(y)
-    dims, rows = list(range(x.ndim - n, x.ndim)), (*lead, *(1,) * n)
+def _row_gradients_in_parts(
+    y: Tensor, x: Tensor, w: Any, mean: Any, rstd: Tensor, n: int
+) -> tuple[Tensor, ...]:
+    """The gradients of x, weight and bias; without a mean, of x and weight."""
+    dims, rows, wide = _last(x, n), (*x.shape[: x.ndim - n], *(1,) * n), _wide(y)
     rstd = reshape(rstd, rows)
-    normal = (_wide(x) - reshape(mean, rows)) * rstd
+    normal = (_wide(x) if mean is None else _wide(x) - reshape(mean, rows)) * rstd
     g = wide if w is None else wide * w
     along = (g * normal).mean(dims, keepdim=True)
-    dx = (g - g.mean(dims, keepdim=True) - normal * along) * rstd
+    centred = g if mean is None else g - g.mean(dims, keepdim=True)
+    dx = ((centred - normal * along) * rstd).to(x.dtype)
     of_weight = summed_rows(wide * normal, x.ndim - n, x.dtype)
-    return dx.to(x.dtype), of_weight, summed_rows(wide, x.ndim - n, x.dtype)
+    if mean is None:
+        return dx, of_weight
+    return dx, of_weight, summed_rows(wide, x.ndim - n, x.dtype)
 
 
 _layer = Operator(
@@ -140,7 +168,7 @@ _layer_back: Operator = Operator(
     kind="internal",
     cpu=lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r),
     gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
-    parts=_layer_gradients_in_parts, grad=Gradient(outputs=0b111),
+    parts=_row_gradients_in_parts, grad=Gradient(outputs=0b111),
     rules=Rules(
         infer=_rows_gradients,
         axes=lambda *given: "...{0},...{0},{1},?,?->...{0},{1},{1}".format(*normalised(given[-1])),
@@ -225,25 +253,12 @@ PUBLIC["native_layer_norm"] = native_layer_norm
 
 
 def _composed_rms(x: Tensor, w: Any, n: int, eps: float) -> Tensor:
-    dims = list(range(x.ndim - n, x.ndim))
-    return _affine(x * (x.square().mean(dims, keepdim=True) + eps).rsqrt(), w, None)
+    return _normalised(x, w, None, _last(x, n), eps, _square_mean)[0]
 
 
 def _rms_in_parts(x: Tensor, w: Any, n: int, eps: float) -> tuple[Tensor, Tensor]:
-    dims, wide = list(range(x.ndim - n, x.ndim)), _wide(x)
-    rstd = (wide.square().mean(dims, keepdim=True) + eps).rsqrt()
-    return _affine(wide * rstd, w, None).to(x.dtype), reshape(rstd, x.shape[: x.ndim - n])
-
-
-def _rms_gradients_in_parts(
-    y: Tensor, x: Tensor, w: Any, rstd: Tensor, n: int
-) -> tuple[Tensor, Tensor]:
-    dims, wide = list(range(x.ndim - n, x.ndim)), _wide(y)
-    rstd = reshape(rstd, (*x.shape[: x.ndim - n], *(1,) * n))
-    normal = _wide(x) * rstd
-    g = wide if w is None else wide * w
-    dx = (g - normal * (g * normal).mean(dims, keepdim=True)) * rstd
-    return dx.to(x.dtype), summed_rows(wide * normal, x.ndim - n, x.dtype)
+    y, _, rstd = _normalised(_wide(x), w, None, _last(x, n), eps, _square_mean)
+    return y.to(x.dtype), reshape(rstd, x.shape[: x.ndim - n])
 
 
 _rms = Operator(
@@ -272,7 +287,8 @@ _rms_back: Operator = Operator(
     kind="internal",
     cpu=lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r),
     gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
-    parts=_rms_gradients_in_parts, grad=Gradient(outputs=0b11),
+    parts=lambda y, x, w, r, n: _row_gradients_in_parts(y, x, w, None, r, n),
+    grad=Gradient(outputs=0b11),
     rules=Rules(
         infer=lambda *given: _rows_gradients(*given)[:2],
         axes=lambda y, x, w, r, n: "...{0},...{0},{1},?->...{0},{1}".format(*normalised(n)),
@@ -307,20 +323,24 @@ PUBLIC["rms_norm"] = rms_norm
 # ---- group norm ----------------------------------------------------------------------------------
 
 
-def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tensor:
+def _by_group(
+    x: Tensor, w: Any, b: Any, groups: int, eps: float, moments: Any
+) -> tuple[Tensor, Any, Tensor]:
     flat = reshape(x, (x.shape[0], groups, -1))
-    out = reshape(_composed_layer(flat, None, None, 1, eps), x.shape)
-    return _affine(out, _per_channel(w, x), _per_channel(b, x))
+    y, mean, rstd = _normalised(flat, None, None, [2], eps, moments)
+    return _affine(reshape(y, x.shape), _per_channel(w, x), _per_channel(b, x)), mean, rstd
+
+
+def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tensor:
+    return _by_group(x, w, b, groups, eps, _moments)[0]
 
 
 def _group_in_parts(
     x: Tensor, w: Any, b: Any, groups: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    y, mean, rstd = _layer_in_parts(
-        reshape(_wide(x), (x.shape[0], groups, -1)), None, None, 1, eps
-    )  # fmt: skip
-    y = _affine(reshape(y, x.shape), _per_channel(w, x), _per_channel(b, x))
-    return y.to(x.dtype), mean, rstd
+    y, mean, rstd = _by_group(_wide(x), w, b, groups, eps, _moments_in_parts)
+    lead = (x.shape[0], groups)
+    return y.to(x.dtype), reshape(mean, lead), reshape(rstd, lead)
 
 
 _group = Operator(
@@ -429,15 +449,22 @@ PUBLIC["group_norm"] = _public_group_norm
 # ---- batch norm ----------------------------------------------------------------------------------
 
 
+def _by_statistics(
+    x: Tensor, w: Any, b: Any, mean: Tensor, var: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """The batch norm by statistics from elsewhere, and 1 / std."""
+    rstd = (var + eps).rsqrt()
+    y = (x - _per_channel(mean, x)) * _per_channel(rstd, x)
+    return _affine(y, _per_channel(w, x), _per_channel(b, x)), rstd
+
+
 def _composed_batch(
     x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bool, eps: float
 ) -> Tensor:
-    if training:
-        dims = [i for i in range(x.ndim) if i != 1]
-        var, mean = var_mean(x, dims, correction=0, keepdim=True)
-    else:
-        var, mean = _per_channel(var, x), _per_channel(mean, x)
-    return _affine((x - mean) * (var + eps).rsqrt(), _per_channel(w, x), _per_channel(b, x))
+    if not training:
+        return _by_statistics(x, w, b, mean, var, eps)[0]
+    dims = [i for i in range(x.ndim) if i != 1]
+    return _normalised(x, _per_channel(w, x), _per_channel(b, x), dims, eps, _moments)[0]
 
 
 def _batch_in_parts(
@@ -445,10 +472,9 @@ def _batch_in_parts(
 ) -> Any:
     if training:
         return NotImplemented
-    rstd = (_wide(var) + eps).rsqrt()
-    y = (_wide(x) - _per_channel(mean, x)) * _per_channel(rstd, x)
-    y = _affine(y, _per_channel(w, x), _per_channel(b, x))
-    return y.to(x.dtype), _wide(mean), rstd, _wide(var)
+    mean, var = _wide(mean), _wide(var)
+    y, rstd = _by_statistics(_wide(x), w, b, mean, var, eps)
+    return y.to(x.dtype), mean, rstd, var
 
 
 _batch = Operator(

@@ -227,13 +227,13 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
 with_inplace(threshold, in_place_of(ends_with("threshold_")(threshold), "threshold_"))
 
 
-def _leaky(x: Tensor, slope: float) -> Tensor:
+def _leaky(x: Any, slope: float, where: Any = where) -> Any:
     return where(x > 0, x, x * slope)
 
 
 _leaky_relu = _record("leaky_relu", "slope", _leaky,
                       lambda g, x, slope: where(x > 0, g, g * slope), "LeakyRelu",
-                      chain=lambda x, slope: np.where(x > 0, x, x * slope))  # fmt: skip
+                      chain=lambda x, slope: _leaky(x, slope, np.where))  # fmt: skip
 # In place, the sign of the result is that of the input.
 _leaky_relu_ = _record(
     "leaky_relu_", "slope", _leaky, lambda g, out, slope: where(out > 0, g, g * slope), "LeakyRelu1"

@@ -530,6 +530,14 @@ def _unless(loses: Any) -> Any:
     return lambda g, a, b: where(loses(a, b), 0, where(a == b, g / 2, g))
 
 
+def _to_one(first: Any) -> tuple[Any, Any]:
+    """The gradients of one of two: of the first where `first` says so."""
+    return (
+        lambda g, a, b: where(first(a, b), g, 0),
+        lambda g, a, b: where(first(a, b), 0, g),
+    )
+
+
 _smaller, _larger = _unless(lambda a, b: a < b), _unless(lambda a, b: a > b)
 maximum = binary(
     "maximum", np.maximum,
@@ -546,10 +554,7 @@ fmax = binary(
     np.fmax,
     numbers="none",
     composed=lambda a, b: b.where(a.isnan() | (b > a), a),
-    grad=(
-        lambda g, a, b: where((a >= b) | b.isnan(), g, 0),
-        lambda g, a, b: where((a >= b) | b.isnan(), 0, g),
-    ),
+    grad=_to_one(lambda a, b: (a >= b) | b.isnan()),
     without=Without("complex", says="fmax not implemented for complex tensors."),
     inplace=False,
 )
@@ -558,10 +563,7 @@ fmin = binary(
     np.fmin,
     numbers="none",
     composed=lambda a, b: b.where(a.isnan() | (b < a), a),
-    grad=(
-        lambda g, a, b: where((a <= b) | b.isnan(), g, 0),
-        lambda g, a, b: where((a <= b) | b.isnan(), 0, g),
-    ),
+    grad=_to_one(lambda a, b: (a <= b) | b.isnan()),
     without=Without("complex", says="fmin not implemented for complex tensors."),
     inplace=False,
 )

@@ -83,7 +83,7 @@ class Operator(_C.OperatorBase):
         cpu: Callable[..., Any] | str | None = None,
         gpu: Callable[..., Any] | str | None = None,
         composed: Callable[..., Tensor] | None = None,
-        parts: Callable[..., Any] | None = None,
+        parts: Callable[..., Any] | bool = False,
         fuses: str = "",
         grad: Any = None,
         layout: str = "",
@@ -100,7 +100,7 @@ class Operator(_C.OperatorBase):
         output.  Without cpu and gpu it is what runs, recorded as one call.  Without a gradient,
         gradients go through it when they are differentiated again, and when there is no other.
         parts: all results by smaller operators, `parts(*inputs, *params)`, for a kernel that is
-        written for several calls; a tuple if there are several.
+        written for several calls; a tuple if there are several.  True: the composed definition.
         fuses: how an element of the result is computed in such a kernel, where the kind does not
         say it (`compilation/fuse/definitions.py`).
         grad: a `Gradient`, or its functions alone.
@@ -135,7 +135,8 @@ class Operator(_C.OperatorBase):
         self._cpu = cpu
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
         self._declare_gradient(gradient)
-        self.parts = parts or (composed if self.runs_composed and self.outputs == 1 else None)
+        whole = parts or (self.runs_composed and self.outputs == 1)
+        self.parts = parts if callable(parts) else composed if whole else None
         kind, word, deciding = layout.partition("format")
         self.layout = kind + word
         self.placing = PLACINGS.index(self.layout)

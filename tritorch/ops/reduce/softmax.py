@@ -33,7 +33,7 @@ def _composed_log_softmax(x: Tensor, dim: int, kind: dtype) -> Tensor:
 
 _softmax = Operator(
     "softmax", "x", "dim kind",
-    cpu="softmax.softmax", composed=_composed_softmax, parts=_composed_softmax,
+    cpu="softmax.softmax", composed=_composed_softmax, parts=True,
     grad=lambda g, out, dim: _softmax_backward.call((g, out), (dim, out.dtype)),
     rules=Rules(
         infer=lambda x, dim, kind: x.new(x.shape, kind), axes="along", batch="dims",
@@ -42,7 +42,7 @@ _softmax = Operator(
 )  # fmt: skip
 _log_softmax = Operator(
     "log_softmax", "x", "dim kind",
-    cpu="softmax.log_softmax", composed=_composed_log_softmax, parts=_composed_log_softmax,
+    cpu="softmax.log_softmax", composed=_composed_log_softmax, parts=True,
     grad=lambda g, out, dim: _log_softmax_backward.call((g, out), (dim, out.dtype)),
     rules=Rules(
         infer=lambda x, dim, kind: x.new(x.shape, kind), axes="along", batch="dims",
@@ -62,7 +62,7 @@ def _composed_log_softmax_grad(g: Tensor, out: Tensor, dim: int, kind: dtype) ->
 _softmax_backward: Operator = Operator(
     "softmax_backward", "g_ out_", "dim kind",
     schema="_softmax_backward_data(g_, out_, dim, kind)", kind="internal",
-    cpu="softmax.softmax_backward", composed=_composed_softmax_grad, parts=_composed_softmax_grad,
+    cpu="softmax.softmax_backward", composed=_composed_softmax_grad, parts=True,
     rules=Rules(
         infer=lambda g, out_, dim, kind: g.new(g.shape, kind), axes="along", batch="dims",
         cost=lambda outs, x, *rest: 4 * x.numel(),
@@ -71,8 +71,7 @@ _softmax_backward: Operator = Operator(
 _log_softmax_backward: Operator = Operator(
     "log_softmax_backward", "g_ out_", "dim kind",
     schema="_log_softmax_backward_data(g_, out_, dim, kind)", kind="internal",
-    cpu="softmax.log_softmax_backward", composed=_composed_log_softmax_grad,
-    parts=_composed_log_softmax_grad,
+    cpu="softmax.log_softmax_backward", composed=_composed_log_softmax_grad, parts=True,
     rules=Rules(
         infer=lambda g, out_, dim, kind: g.new(g.shape, kind), axes="along", batch="dims",
         cost=lambda outs, x, *rest: 4 * x.numel(),
