@@ -379,22 +379,19 @@ def mish(input: Tensor) -> Tensor:
     return _mish.call((input,), ())
 
 
-def _smooth_relu(x: Tensor, beta: float, threshold: float) -> Tensor:
+def _smooth_relu(
+    x: Any, beta: float, threshold: float,
+    where: Any = where, exp: Any = Tensor.exp, log1p: Any = Tensor.log1p,
+) -> Any:  # fmt: skip
     scaled = x * beta
     linear = scaled > threshold
-    return where(linear, x, scaled.masked_fill(linear, 0).exp().log1p() / beta)
-
-
-def _chained_softplus(x: Any, beta: float, threshold: float) -> Any:
-    scaled = x * beta
-    linear = scaled > threshold
-    return np.where(linear, x, _C.log1p(_C.exp(np.where(linear, 0, scaled))) / beta)
+    return where(linear, x, log1p(exp(where(linear, 0, scaled))) / beta)
 
 
 _softplus = _record(
     "softplus", "beta threshold", widened(_smooth_relu),
     lambda g, x, beta, threshold: where(x * beta > threshold, g, g * (x * beta).sigmoid()),
-    "Softplus", chain=lambda *given: _chained_softplus(*given),
+    "Softplus", chain=lambda *given: _smooth_relu(*given, np.where, _C.exp, _C.log1p),
 )  # fmt: skip
 
 
