@@ -391,7 +391,8 @@ def _smooth_relu(
 _softplus = _record(
     "softplus", "beta threshold", widened(_smooth_relu),
     lambda g, x, beta, threshold: where(x * beta > threshold, g, g * (x * beta).sigmoid()),
-    "Softplus", chain=lambda *given: _smooth_relu(*given, np.where, _C.exp, _C.log1p),
+    "Softplus",
+    chain=lambda x, beta, threshold: _smooth_relu(x, beta, threshold, np.where, _C.exp, _C.log1p),
 )  # fmt: skip
 
 
