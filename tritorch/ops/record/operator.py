@@ -142,7 +142,7 @@ class Operator(_C.OperatorBase):
         self.placing = PLACINGS.index(self.layout)
         self.deciding = sum(1 << self.inputs.index(x) for x in deciding.split()) or ALL
         self.refusal = without if isinstance(without, Without) else Without(without)
-        self.lacks = dtypes_of(self.refusal.dtypes)
+        self.lacks, self.typed = dtypes_of(self.refusal.dtypes), self.refusal.typed
         OPERATORS[name] = self
 
     def _declare_gradient(self, gradient: Gradient) -> None:
@@ -310,7 +310,7 @@ class Operator(_C.OperatorBase):
     def require_kernel(self, tensors: Sequence[Any]) -> None:
         """Refuses dtypes of which PyTorch has no kernel."""
         common = tensors[0].dtype
-        for tensor in tensors[1 : self.refusal.typed]:
+        for tensor in tensors[1 : self.typed]:
             common = promote_types(common, tensor.dtype)
         if common in self.lacks:
             raise not_implemented(self.refusal.kernel or self.name, common)
