@@ -1,4 +1,4 @@
-"""Random programs, compiled beside eager: long runs of what tests/compile runs a few hundred of.
+"""Random programs, compiled beside eager: long runs of what tests run a few hundred of.
 
     python tools/random_programs.py --count 20000 [--start N] [--simulated] [--growing] [--jobs 2]
     python tools/random_programs.py --count 2000 --simulated --near 1e-5   kernels that round less
@@ -55,7 +55,7 @@ class Counted:
 def compiler_of(name: str) -> Any:
     """torch.compile, as it is or in the mode of a name, or the wrong compiler of a name."""
     import tritorch
-    from tests.compile.wrong_compilers import COMPILERS
+    from tests.compile.generated.wrong_compilers import COMPILERS
 
     if name in COMPILERS:
         return COMPILERS[name][0]
@@ -66,9 +66,9 @@ def count(
     seeds: range, device: str, compiler: str, rounds: int, growing: bool, near: float
 ) -> Counted:  # fmt: skip
     """Runs the programs of some seeds, with all their calls a number of times."""
-    from tests.compile.comparing import compare
-    from tests.compile.random_programs import generate
-    from tests.compile.worlds import observe
+    from tests.compile.generated.comparing import compare
+    from tests.compile.generated.random_programs import generate
+    from tests.compile.generated.worlds import observe
 
     counted = Counted()
     for seed in seeds:
@@ -96,8 +96,8 @@ def small(
     seed: int, device: str, compiler: str, rounds: int, shrink: bool, growing: bool, near: float
 ) -> str:  # fmt: skip
     """A failing program in its smallest form, with what differs."""
-    from tests.compile.comparing import report
-    from tests.compile.random_programs import generate
+    from tests.compile.generated.comparing import report
+    from tests.compile.generated.random_programs import generate
 
     program = generate(seed, growing)
     program = program.but(calls=program.calls * rounds)
@@ -117,7 +117,7 @@ def main() -> int:
     parser.add_argument(
         "--compiler",
         default="",
-        help="a mode of torch.compile, or one of tests/compile/wrong_compilers",
+        help="a mode of torch.compile, or one of tests/compile/generated/wrong_compilers",
     )
     parser.add_argument("--near", type=float, default=0.0, help="how near floats have to be")
     parser.add_argument("--failures", type=int, default=5, help="how many failures to print")

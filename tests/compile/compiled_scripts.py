@@ -1,8 +1,8 @@
-"""Runs the programs of tests/programs in several ways, and prints what they printed, as JSON.
+"""Runs the programs of tests/programs plainly and in a way, and prints what they printed, as JSON.
 
-Run by `python -m tritorch run`, as the programs say `import torch`.  "models": what `set_weights`
-prepares (all models) is compiled; "whole": all of it is a single compiled function, which runs
-twice.
+Run by `python -m tritorch run`, as the programs say `import torch`, with the way as argument.
+"models": what `set_weights` prepares (all models) is compiled; "whole": all of it is a single
+compiled function, which runs twice.
 """
 
 import contextlib
@@ -41,31 +41,32 @@ def compiling(set_weights):
     return prepared
 
 
-def runs(path):
-    """A program's ways to run, by name."""
+def runs(path, way):
+    """The texts that a program prints plainly, and in a way."""
     import seedless
 
     def run():
         torch.manual_seed(0)
         runpy.run_path(str(path), run_name="__main__")
 
-    yield "eager", [printed(run)]
+    eager = printed(run)
+    if way == "whole":
+        whole = torch.compile(run)
+        return eager, [printed(whole) for _ in range(2)]
     plain, seedless.set_weights = seedless.set_weights, compiling(seedless.set_weights)
     try:
-        yield "models", [printed(run)]
+        return eager, [printed(run)]
     finally:
         seedless.set_weights = plain
-    whole = torch.compile(run)
-    yield "whole", [printed(whole) for _ in range(2)]
 
 
 def main():
     sys.path.insert(0, str(SCRIPTS))
-    found = {}
+    found, way = {}, sys.argv[1]
     for path in sorted(SCRIPTS.glob("*.py")):
         if path.stem != "seedless":
             sys.argv = [str(path)]
-            found[path.stem] = dict(runs(path))
+            found[path.stem] = runs(path, way)
     print(json.dumps(found))
 
 

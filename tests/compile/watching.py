@@ -9,7 +9,7 @@ from typing import Any
 
 import tritorch as torch
 
-from .worlds import contents
+from .generated.worlds import contents
 
 
 def seen(value: Any) -> Any:

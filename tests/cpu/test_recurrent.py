@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.compile.test_fused_loops import bits
+from tests.compile.fusing.test_fused_loops import bits
 from tritorch import _C
 from tritorch.host.nn import recurrent
 

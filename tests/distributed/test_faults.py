@@ -7,6 +7,7 @@ import pytest
 
 from tests.distributed.faults_program import TIMEOUT
 from tests.distributed.processes import HERE, Ranks
+from tests.tiers import first_quick
 from tools.inject_faults import Fault, inject
 
 # From the end of the timeout on: what the members still say to one another, on a slow machine.
@@ -37,7 +38,9 @@ def told(fault, size, silent=(), **variables):
     return printed
 
 
-both = pytest.mark.parametrize("transport", ["memory", "tcp"])
+TRANSPORTS = ["memory", "tcp"]
+both = pytest.mark.parametrize("transport", TRANSPORTS)
+first = pytest.mark.parametrize("transport", first_quick(TRANSPORTS))
 
 
 def transport_of(name):
@@ -53,7 +56,7 @@ def test_different_operations(transport):
         assert others in text
 
 
-@both
+@first
 @pytest.mark.parametrize("fault", ["shapes", "dtypes", "kinds", "roots", "counts"])
 def test_mismatches(fault, transport):
     texts = told(fault, 2, **transport_of(transport)).values()
@@ -63,20 +66,20 @@ def test_mismatches(fault, transport):
 
 
 @both
-@pytest.mark.parametrize("fault", ["killed", "killed_halfway"])
+@pytest.mark.parametrize("fault", first_quick(["killed", "killed_halfway"]))
 def test_a_killed_rank(fault, transport):
     for rank, text in told(fault, 3, silent=[2], **transport_of(transport)).items():
         assert "rank 2: silent" in text, (rank, text)
         assert "ranks 0, 1: at " in text or fault == "killed_halfway"
 
 
-@both
+@first
 def test_a_stopped_rank(transport):
     for text in told("stopped", 3, silent=[0], **transport_of(transport)).values():
         assert "rank 0: silent" in text and "ranks 1, 2: at all_gather #2" in text
 
 
-@both
+@first
 def test_a_rank_that_never_comes(transport):
     ranks = Ranks("faults_program.py", 3, "absent", **transport_of(transport))
     printed = ranks.finish(120)
@@ -122,6 +125,7 @@ def test_ctrl_c_ends_a_collective():
     ranks.finish()
 
 
+@pytest.mark.slow
 def test_some_of_a_thousand_faults():
     """What tools/inject_faults.py does by the thousand: killed, stopped, slow and mismatched ranks,
     in collectives, messages and DDP."""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.distributed.missing_program import TIMEOUT
 from tests.distributed.processes import HERE
+from tests.tiers import quick
 from tritorch.distributed import DistStoreError, HashStore, TCPStore
 from tritorch.distributed.stores import _FAILED, gathered
 
@@ -27,7 +28,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", quick(CASES, "init", "dies", "host dies"))
 def test_the_missing_are_named(case):
     alive, said = CASES[case]
     with socket.create_server(("127.0.0.1", 0)) as probe:

@@ -44,7 +44,7 @@ def told(fault, size, silent=()):
     return printed
 
 
-@pytest.mark.parametrize("fault", ["operations", "shapes", "counts"])
+@pytest.mark.parametrize("fault", first_quick(["operations", "shapes", "counts"]))
 def test_mismatches(fault):
     for text in told(fault, 2).values():
         assert re.search(r"ranks? 0.*: at \w+ #", text) and re.search(r"ranks? (0, )?1: at ", text)

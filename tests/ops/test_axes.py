@@ -131,7 +131,7 @@ def test_axes_are_those_of_a_run(monkeypatch, without_plans):
     assert silent <= SILENT, silent - SILENT
     structured = {
         name for name, op in OPERATORS.items()
-        if op.kind in ("structured", "internal", "in_place") and op.declared_axes is None
+        if op.kind in ("structured", "internal", "in_place") and op.rules.axes is None
         and not (op.runs_composed and op.layout == "elementwise")
     }  # fmt: skip
     assert structured == SILENT

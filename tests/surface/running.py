@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -21,6 +22,15 @@ import warnings
 from typing import Any
 
 WORDS = 8  # of a warning that are compared
+# Modules that load at the first use: loaded here, or each line's process would load them.
+LATE = (
+    "torch._dynamo.backends.inductor", "torch._functorch.aot_autograd", "torch._library.fake_impl",
+    "torch._subclasses.fake_tensor", "torch._awaits", "torch.backends", "torch.cpu",
+    "torch.fx.experimental.proxy_tensor", "torch.futures", "torch.masked", "torch.nested",
+    "torch.utils.data._utils.worker", "torch.utils._foreach_utils", "torch.export",
+    "tritorch.compat.legacy_operators.internal", "tritorch.compat.legacy_operators.layers",
+    "tritorch.compat.legacy_operators.matrices",
+)  # fmt: skip
 # Addresses and paths differ from run to run.
 _HEX = re.compile(r"0x[0-9a-f]+")
 _MODULE = re.compile(r"<module '([^']*)' from '[^']*'>")
@@ -85,6 +95,8 @@ def main() -> None:
         from tritorch.compat import as_torch
 
         as_torch.as_torch()
+        for name in LATE:
+            importlib.import_module(name)
     from tests.surface.cases import FAMILIES, PREPARE
 
     space: dict[str, Any] = {}

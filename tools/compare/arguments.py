@@ -9,7 +9,6 @@ of them that say the same every time.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 import warnings
@@ -17,8 +16,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT), str(ROOT / "tests")]  # behind the package that is installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "record"))
+from recording import TESTS, parser
+
+sys.path.append(str(TESTS))
 LEFT_OUT = {"lobpcg", "pin_memory", "share_memory_"}  # they warn, or want other memory
 
 
@@ -33,9 +34,7 @@ def outcome(function: Any, arguments: list[Any]) -> tuple[str, str]:
 
 def main() -> None:
     """Compares, and prints what differs."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--shown", type=int, default=40, help="how many that differ to print")
-    options = parser.parse_args()
+    options = parser(__doc__, shown=40).parse_args()
     warnings.simplefilter("ignore")
     import torch
 

@@ -14,7 +14,6 @@ steps of some of them; `--double` computes in float64, where only a difference o
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import os
@@ -27,7 +26,9 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "record"))
+from recording import parser
+
 from tests.programs.curves import CASES, EXAMPLES
 
 LIMIT = 1e-4
@@ -60,13 +61,13 @@ def main() -> int:
     if sys.argv[1:2] == ["--run"]:
         losses(*sys.argv[2:6], sys.argv[6:])
         return 0
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="examples (all)")
-    parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--double", action="store_true")
-    options = parser.parse_args()
+    known = parser(__doc__)
+    known.add_argument("names", nargs="*", metavar="NAME", help="examples (all)")
+    known.add_argument("--steps", type=int, default=50)
+    known.add_argument("--seed", type=int, default=0)
+    known.add_argument("--small", action="store_true")
+    known.add_argument("--double", action="store_true")
+    options = known.parse_args()
     given = [f"--steps={options.steps}", f"--seed={options.seed}", "--device=cpu"]
     kind = "double" if options.double else "float"
     worst = 0.0

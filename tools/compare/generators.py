@@ -11,7 +11,6 @@ number does: those of float64 by more than one unit, others at all.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from pathlib import Path
@@ -22,7 +21,9 @@ import torch
 import torch.nn.utils.prune
 import torch.utils.data
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "record"))
+from recording import parser
+
 import tritorch
 import tritorch.nn.utils.prune
 import tritorch.utils.data
@@ -62,11 +63,11 @@ def compare(draw: Any, seed: int) -> tuple[int, int, int, bool]:
 
 def main() -> int:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--count", type=int, default=1_000_000)
-    parser.add_argument("--only", default="", help="kinds whose name has this")
-    parser.add_argument("--seed", type=int, default=7)
-    options = parser.parse_args()
+    known = parser(__doc__)
+    known.add_argument("--count", type=int, default=1_000_000)
+    known.add_argument("--only", default="", help="kinds whose name has this")
+    known.add_argument("--seed", type=int, default=7)
+    options = known.parse_args()
     warnings.simplefilter("ignore")
     rows: list[tuple[str, str, Any, int]] = []
     for each in DRAWS:

@@ -8,18 +8,16 @@ interpreter that has torch; without, compares with what was recorded of it.
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "record"))
+from recording import TESTS, answers, parser
+
 THEIRS = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
+import json
 import torch
 from tests.nodes import cases
 print(json.dumps({f: dict(cases.run(torch, f)) for f in cases.FAMILIES}))
@@ -29,19 +27,15 @@ print(json.dumps({f: dict(cases.run(torch, f)) for f in cases.FAMILIES}))
 def recorded(python: str | None) -> dict[str, dict[str, Any]]:
     """What PyTorch says, by family and expression."""
     if python is None:
-        return json.loads((ROOT / "tests" / "nodes" / "recorded.json").read_text())
-    made = subprocess.run(
-        [python, "-c", THEIRS, str(ROOT)], capture_output=True, text=True, check=True
-    )
-    return json.loads(made.stdout)
+        return json.loads((TESTS / "nodes/recorded.json").read_text())
+    return answers(python, "-c", THEIRS)
 
 
 def main() -> None:
     """Compares, and prints what differs."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--shown", type=int, default=40, help="how many that differ to print")
-    parser.add_argument("--torch", help="an interpreter that has torch")
-    options = parser.parse_args()
+    known = parser(__doc__, shown=40)
+    known.add_argument("--torch", help="an interpreter that has torch")
+    options = known.parse_args()
     import tritorch
     from tests.nodes import cases
 

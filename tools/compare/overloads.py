@@ -11,10 +11,11 @@ torch 2.13 (CPU) and tritorch are needed in one interpreter.
 
 from __future__ import annotations
 
-import argparse
 import collections
 import re
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +23,9 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tritorch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "record"))
+from recording import parser
 
 # What these give is random, or memory as it was: shapes and dtypes are compared.
 RANDOM = re.compile(
@@ -146,11 +150,11 @@ def backward(result: Any) -> None:
 
 def main() -> None:
     """Runs the database and prints what differs."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--ops", default="", help="a pattern of names in PyTorch's database")
-    parser.add_argument("--most", type=int, default=12, help="calls of each overload")
-    parser.add_argument("--samples", type=int, default=40, help="samples of each operator")
-    args = parser.parse_args()
+    known = parser(__doc__)
+    known.add_argument("--ops", default="", help="a pattern of names in PyTorch's database")
+    known.add_argument("--most", type=int, default=12, help="calls of each overload")
+    known.add_argument("--samples", type=int, default=40, help="samples of each operator")
+    args = known.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     recorder = Recorder(args.most)

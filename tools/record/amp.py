@@ -6,14 +6,10 @@ PYTHON_WITH_TORCH tools/record/amp.py
 
 from __future__ import annotations
 
-import json
 import warnings
-from pathlib import Path
 from typing import Any
 
-from reading import read_cases
-
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "amp"
+from recording import TESTS, read_cases, write_json
 
 
 def _registered(torch: Any, key: str) -> list[str]:
@@ -35,7 +31,7 @@ def main() -> None:
     import torch
 
     warnings.simplefilter("ignore")
-    cases = read_cases(FOLDER / "cases.py")
+    cases = read_cases(TESTS / "amp/cases.py")
     recorded = {
         "dtypes": {e: cases.result(torch, e) for e in cases.EXPRESSIONS},
         "scaler": cases.scaler(torch),
@@ -44,7 +40,7 @@ def main() -> None:
             "cuda": _registered(torch, "AutocastCUDA"),
         },
     }
-    (FOLDER / "recorded.json").write_text(json.dumps(recorded, indent=1) + "\n")
+    write_json(TESTS / "amp/recorded.json", recorded)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import collections
 import io
-import json
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import torch
+from recording import TESTS, write_json
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "serialization" / "files"
+FOLDER = TESTS / "serialization" / "files"
 DTYPES = (
     "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16",
     "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128",
@@ -134,7 +133,7 @@ def main() -> None:
     torch.serialization.set_crc32_options(True)
     whole = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
     torch.save(whole, FOLDER / "module.zip.pt")  # weights_only=True refuses this one
-    (FOLDER / "expected.json").write_text(json.dumps(expected) + "\n")
+    write_json(FOLDER / "expected.json", expected, indent=None)
     sizes = sum(path.stat().st_size for path in FOLDER.iterdir())
     print(f"{len(list(FOLDER.iterdir()))} files, {sizes:,} bytes, by torch {torch.__version__}")
 

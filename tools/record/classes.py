@@ -7,12 +7,9 @@ python tools/record/classes.py PYTHON_WITH_TORCH
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from recording import TESTS, answers, write_rows
 
 
 def main() -> None:
@@ -20,12 +17,8 @@ def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     for module, file in (("describing", "recorded"), ("assigning", "assignable")):
-        command = [sys.argv[1], "-W", "ignore", "-m", f"tests.classes.{module}", "torch"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        found = json.loads(done.stdout)
-        lines = (f"{json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found))
-        text = ",\n".join(lines)
-        (ROOT / "tests" / "classes" / f"{file}.json").write_text(f"{{\n{text}\n}}\n")
+        found = answers(sys.argv[1], "-m", f"tests.classes.{module}", "torch")
+        write_rows(TESTS / f"classes/{file}.json", dict(sorted(found.items())))
         print(f"{len(found)} classes in {file}.json")
 
 

@@ -6,24 +6,18 @@ PYTHON_WITH_TORCH tools/record/data.py
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-from reading import read_cases
-
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "data"
-TARGET = FOLDER / "recorded.json"
+from recording import TESTS, read_cases, write_json
 
 
 def main() -> None:
     """Writes what torch answers."""
     import torch
 
-    cases = read_cases(FOLDER / "cases.py")
-    names = cases.namespace(torch)
+    cases = read_cases(TESTS / "data/cases.py")
+    names, target = cases.namespace(torch), TESTS / "data/recorded.json"
     answers = {e: cases.answer(e, names) for e in cases.EXPRESSIONS}
-    TARGET.write_text(json.dumps(answers, indent=1) + "\n")
-    print(f"{len(answers)} expressions with torch {torch.__version__}: {TARGET}")
+    write_json(target, answers)
+    print(f"{len(answers)} expressions with torch {torch.__version__}: {target}")
 
 
 if __name__ == "__main__":

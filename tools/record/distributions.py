@@ -5,19 +5,14 @@ tests need neither.
 """
 
 import json
-import pathlib
-import sys
 import warnings
 
 import numpy as np
 import torch
+from recording import TESTS, read_cases
 from scipy import stats
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "distributions"))
-
-import cases  # noqa: E402
-
+cases = read_cases(TESTS / "distributions/cases.py")
 warnings.simplefilter("ignore")
 make = cases.Maker(torch)
 torch.manual_seed(0)
@@ -109,7 +104,7 @@ for a, b in ((0.3, 0.6), (1.0, 1.0), (4.0, 2.0), (30.0, 2.0), (0.5, 90.0), (80.0
         )
 arrays["beta slopes"] = np.array(rows)
 
-path = ROOT / "tests" / "distributions" / "recorded.npz"
+path = TESTS / "distributions/recorded.npz"
 told = json.dumps({"texts": texts, "errors": errors, "refused": refused})
 np.savez_compressed(path, told=told, **arrays)
 print(f"{len(arrays)} arrays, {path.stat().st_size} bytes, {torch.__version__}")

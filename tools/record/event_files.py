@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from pathlib import Path
 
-from reading import read_cases
+from recording import TESTS, read_cases
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "tensorboard"
+FOLDER = TESTS / "tensorboard"
 
 
 def main() -> None:

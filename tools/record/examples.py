@@ -8,7 +8,6 @@ PYTHON_WITH_TORCH tools/record/examples.py SCRIPT [ARGUMENT ...]    # or just ru
 from __future__ import annotations
 
 import importlib
-import json
 import runpy
 import sys
 import tempfile
@@ -16,9 +15,9 @@ from pathlib import Path
 
 import torch
 import torch.utils.data  # so that it is among the modules below
+from recording import ROOT, TESTS, write_json
 
-ROOT = Path(__file__).resolve().parents[2]
-TARGET = ROOT / "tests" / "programs" / "recorded_curves.json"
+TARGET = TESTS / "programs" / "recorded_curves.json"
 STEPS = (2, 8)  # a simulated GPU gets through two
 
 
@@ -46,7 +45,7 @@ def main() -> None:
             name: {n: curves.run(name, torch, n, Path(folder) / name, "cpu") for n in STEPS}
             for name in curves.CASES
         }
-    TARGET.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(TARGET, found)
     print(f"wrote {TARGET.relative_to(ROOT)}")
 
 

@@ -4,19 +4,14 @@ Runs under an interpreter that has torch: `python tools/record/expressions.py [F
 """
 
 import importlib
-import json
-import pathlib
 import sys
 
 import torch
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+from recording import TESTS, write_json
 
 FOLDERS = "expressions layouts names saved histories nodes graphs warned"
 for folder in sys.argv[1:] or FOLDERS.split():
     cases = importlib.import_module(f"tests.{folder}.cases")
     recorded = {family: dict(cases.run(torch, family)) for family in cases.FAMILIES}
-    path = ROOT / "tests" / folder / "recorded.json"
-    path.write_text(json.dumps(recorded, indent=1, ensure_ascii=True) + "\n")
+    write_json(TESTS / folder / "recorded.json", recorded)
     print(f"{folder}: {sum(map(len, recorded.values()))} expressions, torch {torch.__version__}")

@@ -10,22 +10,18 @@ and one state as it is, with the numbers that follow it.
 from __future__ import annotations
 
 import base64
-import json
-import sys
 import warnings
 import zlib
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.utils.prune
 import torch.utils.data
+from recording import ROOT, TESTS, write_json
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-from tests.core.draws import COUNT, DRAWS, SEQUENCES, digest  # noqa: E402
+from tests.core.draws import COUNT, DRAWS, SEQUENCES, digest
 
-TARGET = ROOT / "tests" / "core" / "recorded_random.json"
+TARGET = TESTS / "core" / "recorded_random.json"
 
 
 def fingerprints(numbers: Any) -> list[str]:
@@ -55,7 +51,7 @@ def main() -> None:
         "state": base64.b85encode(state).decode(),
         "after": [torch.randn(3).tolist(), torch.rand(3).tolist()],
     }
-    TARGET.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(TARGET, found)
     print(f"wrote {TARGET.relative_to(ROOT)}")
 
 

@@ -9,14 +9,11 @@ tritorch/serialization/homes.txt where PyTorch defines the classes that its pack
 from __future__ import annotations
 
 import importlib
-import json
-from pathlib import Path
 
 import torch
-from reading import read_cases
+from recording import ROOT, TESTS, read_cases, write_rows
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "tests/serialization"
+FOLDER = TESTS / "serialization"
 PACKAGES = (
     "torch.nn", "torch.nn.modules.module", "torch.nn.utils.parametrizations", "torch.optim",
     "torch.optim.lr_scheduler", "torch.distributions", "torch.utils.data", "torch.amp",
@@ -27,8 +24,8 @@ PACKAGES = (
 def main() -> None:
     """Records all cases."""
     cases = read_cases(FOLDER / "layout_cases.py")
-    lines = [f"{json.dumps(code)}: {json.dumps(cases.layout(torch, code))}" for code in cases.CASES]
-    (FOLDER / "layouts.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    found = {code: cases.layout(torch, code) for code in cases.CASES}
+    write_rows(FOLDER / "layouts.json", found)
     homes = [f"{home}.{name} {package}\n" for home, name, package in sorted(published())]
     (ROOT / "tritorch/serialization/homes.txt").write_text("".join(homes))
 

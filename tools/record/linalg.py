@@ -4,17 +4,12 @@ Runs under an interpreter that has torch: `python tools/record/linalg.py`.  The 
 """
 
 import json
-import pathlib
-import sys
 
 import numpy as np
 import torch
+from recording import TESTS, read_cases
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "ops"))
-
-import linalg_cases as cases  # noqa: E402
-
+cases = read_cases(TESTS / "ops/linalg_cases.py")
 arrays = {}
 for kind, dtype in (("r", np.float64), ("c", np.complex128)):
     for call in cases.CALLS:
@@ -24,7 +19,7 @@ for kind, dtype in (("r", np.float64), ("c", np.complex128)):
             raise SystemExit(f"{call}: {error}") from error
         arrays |= {f"{kind} {call} {name}": value for name, value in found.items()}
 errors = {call: cases.complaint(torch, call) for call in cases.ERRORS}
-path = ROOT / "tests" / "ops" / "recorded_linalg.npz"
+path = TESTS / "ops/recorded_linalg.npz"
 np.savez_compressed(path, errors=json.dumps(errors), **arrays)
 print(
     f"{len(arrays)} arrays, {len(errors)} errors, {path.stat().st_size} bytes, {torch.__version__}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records the names of PyTorch, module by module, in tritorch/_names.txt.
+"""Records the names of PyTorch, module by module, in tritorch/compat/names.txt.
 
     PYTHON_WITH_TORCH tools/record/names.py                     write the file
     PYTHON_WITH_TORCH tools/record/names.py --check [PYTHON]    import them all from its tritorch
@@ -20,7 +20,6 @@ functions and all else.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import contextlib
 import importlib
@@ -37,7 +36,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).resolve().parents[2] / "tritorch" / "_names.txt"
+from recording import ROOT, parser
+
+TARGET = ROOT / "tritorch" / "compat" / "names.txt"
 _PLAIN = (types.BuiltinFunctionType, types.MethodType)  # torch.add and friends: of no module
 _SHARED = (type, types.FunctionType, *_PLAIN)  # what has one place, whoever else imports it
 
@@ -338,11 +339,11 @@ def check(python: str) -> int:
 
 def main() -> int:
     """Writes the file, or checks it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
+    options = parser(__doc__)
+    options.add_argument(
         "--check", nargs="?", const=sys.executable, metavar="PYTHON", help="import all of them"
     )
-    python = parser.parse_args().check
+    python = options.parse_args().check
     if python:
         return check(python)
     record()

@@ -4,22 +4,17 @@ Runs under an interpreter that has torch: `python tools/record/nn.py`.  The test
 """
 
 import json
-import pathlib
-import sys
 
 import numpy as np
 import torch
 import torch.nn.utils.prune
+from recording import TESTS, read_cases
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "nn"))
-
-import cases  # noqa: E402
-
+cases = read_cases(TESTS / "nn/cases.py")
 texts, arrays = [], {}
 for index, (expression, _) in enumerate(cases.CASES):
     found = cases.run(torch, index)
     texts.append({"case": expression, "repr": found.pop("repr"), "state": found.pop("state")})
     arrays |= {f"{index} {name}": np.asarray(value) for name, value in found.items()}
-np.savez_compressed(ROOT / "tests" / "nn" / "recorded.npz", texts=json.dumps(texts), **arrays)
+np.savez_compressed(TESTS / "nn/recorded.npz", texts=json.dumps(texts), **arrays)
 print(f"{len(texts)} cases, {len(arrays)} arrays, torch {torch.__version__}")

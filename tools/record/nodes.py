@@ -7,16 +7,13 @@ Run with a Python that has torch and PyYAML: python tools/record/nodes.py [--che
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 import torchgen
+from recording import ROOT, write_or_check
 from torchgen.packaged.autograd.load_derivatives import load_derivatives
-
-TARGET = Path(__file__).resolve().parents[2] / "tritorch" / "schema" / "nodes.txt"
 
 
 def saved(node: str) -> list[str]:
@@ -43,17 +40,6 @@ def lines() -> list[str]:
     return sorted(found)
 
 
-def main() -> None:
-    """Writes the file; with --check, says whether it is the same."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    found = "".join(f"{line}\n" for line in lines())
-    if not parser.parse_args().check:
-        TARGET.write_text(found, encoding="ascii")
-    elif TARGET.read_text(encoding="ascii") != found:
-        sys.exit("tritorch/schema/nodes.txt is another than this torch's")
-    print(f"{len(found.splitlines())} nodes of torch {torch.__version__}")
-
-
 if __name__ == "__main__":
-    main()
+    found = "".join(f"{line}\n" for line in lines())
+    write_or_check({ROOT / "tritorch/schema/nodes.txt": found}, __doc__, "nodes")

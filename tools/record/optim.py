@@ -10,17 +10,11 @@ from __future__ import annotations
 
 import json
 import warnings
-from pathlib import Path
 from typing import Any
 
-from reading import read_cases
+from recording import TESTS, read_cases
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "optim"
-TARGET = FOLDER / "recorded.json"
-
-
-def _cases() -> Any:
-    return read_cases(FOLDER / "cases.py")
+TARGET = TESTS / "optim/recorded.json"
 
 
 def _sparse_adam(torch: Any, cases: Any, options: dict[str, Any]) -> Any:
@@ -47,7 +41,7 @@ def main() -> None:
     import torch
 
     warnings.simplefilter("ignore")
-    cases = _cases()
+    cases = read_cases(TESTS / "optim/cases.py")
     optimizers, first = [], set()
     for name, options in cases.OPTIMIZERS:
         dtypes = ["float32"] if name in first else ["float32", "float64", "complex64"]

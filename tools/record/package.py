@@ -11,9 +11,9 @@ import warnings
 from pathlib import Path
 
 import torch
+from recording import TESTS
 from torch.package import PackageExporter
 
-TARGET = Path(__file__).resolve().parents[2] / "tests" / "package" / "recorded.pt"
 SOURCE = """
 import torch
 from torch import nn
@@ -44,7 +44,7 @@ def main() -> None:
 
         base = torch.arange(6.0)
         module = of_torch.Scaled()
-        with PackageExporter(TARGET) as exporter:
+        with PackageExporter(TESTS / "package/recorded.pt") as exporter:
             exporter.intern("of_torch")
             exporter.mock("left_out")
             exporter.save_pickle("objects", "module.pkl", module)

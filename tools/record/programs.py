@@ -8,30 +8,22 @@ The tests run the same programs, unchanged, with tritorch.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "programs"
-TARGET = FOLDER / "recorded_programs.json"
+from recording import TESTS, answers, write_json
+
+TARGET = TESTS / "programs" / "recorded_programs.json"
 
 
 def main() -> None:
     """Writes the file."""
-    done = subprocess.run(
-        [sys.executable, FOLDER / "run_scripts.py"],
-        env={**os.environ, "TORCHDYNAMO_DISABLE": "1"},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    found = json.loads(done.stdout)
+    script = TARGET.parent / "run_scripts.py"
+    found = answers(sys.executable, script, TORCHDYNAMO_DISABLE="1")
     failed = {name: what["error"] for name, what in found.items() if what["error"]}
     if failed:
         sys.exit("\n".join(f"{name}: {error}" for name, error in failed.items()))
     lines = {name: what["out"].splitlines() for name, what in found.items()}
-    TARGET.write_text(json.dumps(lines, indent=1) + "\n")
+    write_json(TARGET, lines)
     print(f"{TARGET}: {len(lines)} programs, {sum(map(len, lines.values()))} lines")
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from pathlib import Path
 from typing import Any
 
-COMPAT = Path(__file__).resolve().parents[2] / "tritorch" / "compat"
+from recording import ROOT
+
+COMPAT = ROOT / "tritorch" / "compat"
 LEFT_OUT = ("testing._internal", "_inductor", "_dynamo", "onnx", "utils.tensorboard", "_vendor")
 
 

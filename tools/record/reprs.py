@@ -11,9 +11,10 @@ no torch.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-TARGET = Path(__file__).resolve().parents[2] / "tests" / "core" / "recorded_reprs.json"
+from recording import TESTS
+
+TARGET = TESTS / "core" / "recorded_reprs.json"
 
 FLOATS = [
     "[0.0]", "[1.0]", "[-1.0, 2.0]", "[0.5]", "[1.5, -2.25, 3.0]", "[0.0, -0.0]", "[1e-3, 1.0]",

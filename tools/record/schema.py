@@ -3,17 +3,12 @@
 Run with a Python that has torch: python tools/record/schema.py
 """
 
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import torch
+from recording import TESTS, write_json
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from tests.schema import cases  # noqa: E402
+from tests.schema import cases
 
 # Of the several thousand schemas that torch has, those with a feature of their own and some more.
 EVERY = 25
@@ -33,8 +28,7 @@ def main() -> None:
         "types": cases.describe_types(torch),
         "checks": [cases.outcome(torch, checks) for checks in cases.CHECKS],
     }
-    target = ROOT / "tests/schema/recorded.json"
-    target.write_text(json.dumps(found, indent=0, separators=(",", ":")) + "\n")
+    write_json(TESTS / "schema/recorded.json", found, indent=0, separators=(",", ":"))
 
 
 # Where torch reads beyond the end of a list there is nothing to compare with.

@@ -11,10 +11,10 @@ from __future__ import annotations
 import ast
 import importlib
 import os
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from recording import ROOT
+
 MODULES = ("_dynamo.config", "_functorch.config", "_inductor.config", "fx.experimental._config",
            "_export.config")  # fmt: skip
 

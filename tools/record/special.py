@@ -8,15 +8,15 @@ Writes tests/ops/special.npz: for each function its arguments and values, in flo
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 import mpmath
 import numpy as np
 import scipy.special as sp
 import torch
+from recording import TESTS
 
-WHERE = pathlib.Path(__file__).resolve().parents[2] / "tests" / "ops" / "special.npz"
+WHERE = TESTS / "ops" / "special.npz"
 ANY = np.concatenate([np.linspace(-30, 30, 41), [0.0, 1e-8, 0.3, -0.7, 2.0, -6.0, 8.0]])
 POSITIVE = np.concatenate([np.geomspace(1e-6, 700, 40), [0.0, 1.0, 2.0, 8.0, -1.0]])
 UNIT = np.concatenate([np.geomspace(1e-30, 0.5, 15), 1 - np.geomspace(1e-9, 0.5, 15), [0, 1, 2]])

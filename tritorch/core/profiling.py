@@ -78,12 +78,18 @@ class Capturing:
 
     def end(self, graph: Any = None) -> None:
         """The capture is over; graph: the native one that keeps what was noted."""
+        alone, self._alone = self._alone, False
         goes_on = self._generation == events.generation()  # no profile has started meanwhile
         if graph is not None and goes_on:
             events.set_path_handler(ModulePaths())
             graph.note(events.captured(graph.capture_id))
-        if self._alone and goes_on:
+        if alone and goes_on:
             events.stop()
+
+    def __del__(self) -> None:
+        """Ends what a graph that is dropped while it is captured leaves."""
+        if self._alone:
+            self.end()
 
 
 def activity_libraries() -> list[str]:

@@ -16,6 +16,7 @@ from tritorch.arrays import arrays
 from tritorch.arrays.meta import MetaArray, meta_of
 from tritorch.core.published import INTERNAL
 from tritorch.core.tensor import Tensor
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.operator import Operator
 
 # By the name of a record: (array, new array, *params) -> None.  "rank": (group_name) -> int.
@@ -33,15 +34,12 @@ class Collective(Operator):
 
     meets = True
 
-    def __init__(
-        self, name: str, params: str, *, infer: Callable[..., MetaArray], grad: Any, axes: Any,
-        cost: Callable[..., Any],
-    ) -> None:  # fmt: skip
+    def __init__(self, name: str, params: str, grad: Any, rules: Rules) -> None:
         call = ", ".join(["x", *params.split()])
         super().__init__(
-            name, "x", params, cpu=self._run, gpu=self._run, infer=infer, grad=grad, axes=axes,
-            cost=cost, kind="collective", layout="row-major",
-            schema=f"_c10d_functional::{name}({call})",
+            name, "x", params,
+            schema=f"_c10d_functional::{name}({call})", kind="collective", cpu=self._run,
+            gpu=self._run, grad=grad, layout="row-major", rules=rules,
         )  # fmt: skip
 
     def call(self, tensors: Sequence[Any], params: tuple[Any, ...] = ()) -> Any:
@@ -116,32 +114,33 @@ def _of_broadcast(g: Tensor, src: int, group_name: str) -> Tensor:
 # ---- records -------------------------------------------------------------------------------------
 
 _all_reduce = Collective(
-    "all_reduce", "reduce_op group_name", infer=_same, grad=_of_all_reduce, axes="...->...",
-    cost=lambda outs, x, *params: x.numel(),
+    "all_reduce", "reduce_op group_name", _of_all_reduce,
+    Rules(infer=_same, axes="...->...", cost=lambda outs, x, *params: x.numel()),
 )  # fmt: skip
 _broadcast = Collective(
-    "broadcast", "src group_name", infer=_same, grad=_of_broadcast, axes="...->...", cost=_none
+    "broadcast", "src group_name", _of_broadcast, Rules(infer=_same, axes="...->...", cost=_none)
 )
 _all_gather = Collective(
-    "all_gather_into_tensor", "group_size group_name",
-    infer=lambda x, size, name: _with_rows(x, x.shape[0] * size),
-    grad=_of_all_gather, axes=_by_rows, cost=_none,
+    "all_gather_into_tensor", "group_size group_name", _of_all_gather,
+    Rules(
+        infer=lambda x, size, name: _with_rows(x, x.shape[0] * size), axes=_by_rows, cost=_none
+    ),
 )  # fmt: skip
 _reduce_scatter = Collective(
-    "reduce_scatter_tensor", "reduce_op group_size group_name",
-    infer=lambda x, op, size, name: _with_rows(x, x.shape[0] // size),
-    grad=_of_reduce_scatter, axes=_by_rows,
-    cost=lambda outs, x, *params: x.numel() - outs[0].numel(),
+    "reduce_scatter_tensor", "reduce_op group_size group_name", _of_reduce_scatter,
+    Rules(
+        infer=lambda x, op, size, name: _with_rows(x, x.shape[0] // size), axes=_by_rows,
+        cost=lambda outs, x, *params: x.numel() - outs[0].numel(),
+    ),
 )  # fmt: skip
 _all_to_all = Collective(
-    "all_to_all_single", "output_split_sizes input_split_sizes group_name",
-    infer=lambda x, outs, ins, name: _with_rows(x, sum(outs)),
-    grad=_of_all_to_all, axes=_by_rows, cost=_none,
+    "all_to_all_single", "output_split_sizes input_split_sizes group_name", _of_all_to_all,
+    Rules(infer=lambda x, outs, ins, name: _with_rows(x, sum(outs)), axes=_by_rows, cost=_none),
 )  # fmt: skip
 _wait = Operator(
-    "wait_tensor", "x", cpu=lambda x: x[...], gpu=lambda x: x[...], infer=lambda x: x[...],
-    grad=lambda g: g, view=True, kind="collective", schema="_c10d_functional::wait_tensor(x)",
-    axes="...->...",
+    "wait_tensor", "x",
+    schema="_c10d_functional::wait_tensor(x)", kind="collective", view=True, cpu=lambda x: x[...],
+    gpu=lambda x: x[...], grad=lambda g: g, rules=Rules(infer=lambda x: x[...], axes="...->..."),
 )  # fmt: skip
 
 

@@ -305,26 +305,7 @@ def gelu(x: Array, out: Array | None = None) -> Array:
     return np.multiply(_cdf(x), x, out=out)  # -0 far below 0
 
 
-@_blocked
-def gelu_backward(g: Array, x: Array) -> Array:
-    """The gradient of gelu."""
-    y = x * x
-    y *= -0.5
-    loops.exp(y, out=y)
-    y *= x
-    y *= _INV_SQRT_2PI
-    y += _cdf(x)
-    y *= g
-    return y
-
-
-@_blocked
-def gelu_backward_of(g: Array, x: Array, result: Array) -> Array:
-    """The gradient of gelu, whose distribution function is result / x."""
-    tiny = x.dtype.type(1e-30)  # the quotient at 0 is 1 / 2
-    cdf = result + tiny * x.dtype.type(0.5)
-    cdf /= x + tiny
-    cdf = repaired(cdf, _cdf, x)
+def _gelu_slope(g: Array, x: Array, cdf: Array) -> Array:
     y = x * x
     y *= -0.5
     loops.exp(y, out=y)
@@ -333,6 +314,21 @@ def gelu_backward_of(g: Array, x: Array, result: Array) -> Array:
     y += cdf
     y *= g
     return y
+
+
+@_blocked
+def gelu_backward(g: Array, x: Array) -> Array:
+    """The gradient of gelu."""
+    return _gelu_slope(g, x, _cdf(x))
+
+
+@_blocked
+def gelu_backward_of(g: Array, x: Array, result: Array) -> Array:
+    """The gradient of gelu, whose distribution function is result / x."""
+    tiny = x.dtype.type(1e-30)  # the quotient at 0 is 1 / 2
+    cdf = result + tiny * x.dtype.type(0.5)
+    cdf /= x + tiny
+    return _gelu_slope(g, x, repaired(cdf, _cdf, x))
 
 
 def _gelu_inner(x: Array) -> Array:

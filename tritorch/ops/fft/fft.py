@@ -18,6 +18,7 @@ from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.pointwise.pointwise import conj
 from tritorch.ops.record.checks import require_tensor
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import with_out
 from tritorch.ops.record.sizes import fft_flops
@@ -63,12 +64,11 @@ _c2c = Operator(
     "fft_c2c",
     "x",
     "dims norm forward",
-    cost=lambda outs, x, dims, *rest: fft_flops(outs[0], dims),
     schema="_fft_c2c(x, dims, norm, forward)",
-    cpu="fft.c2c",
     kind="fft",
+    cpu="fft.c2c",
     grad=lambda g, dims, norm, forward: c2c(g, dims, norm, not forward),
-    infer=_transformed,
+    rules=Rules(infer=_transformed, cost=lambda outs, x, dims, *rest: fft_flops(outs[0], dims)),
 )
 
 
@@ -76,27 +76,25 @@ _r2c = Operator(
     "fft_r2c",
     "x",
     "dims norm onesided",
-    cost=lambda outs, x, dims, *rest: fft_flops(x, dims) // 2,
     schema="_fft_r2c(x, dims, norm, onesided)",
-    cpu="fft.r2c",
     kind="fft",
+    cpu="fft.r2c",
     grad=lambda g, x, dims, norm, onesided: (
         c2r(_middle(g, dims[-1], x.shape[dims[-1]], 0.5), dims, norm, x.shape[dims[-1]])
         if onesided
         else c2c(g, dims, norm, False).real
     ),
-    infer=_halved,
+    rules=Rules(infer=_halved, cost=lambda outs, x, dims, *rest: fft_flops(x, dims) // 2),
 )
 _c2r: Operator = Operator(
     "fft_c2r",
     "x",
     "dims norm size",
-    cost=lambda outs, x, dims, *rest: fft_flops(outs[0], dims) // 2,
     schema="_fft_c2r(x, dims, norm, size)",
-    cpu="fft.c2r",
     kind="fft",
+    cpu="fft.c2r",
     grad=lambda g, dims, norm, size: _middle(r2c(g, dims, norm, True), dims[-1], size, 2.0),
-    infer=_doubled,
+    rules=Rules(infer=_doubled, cost=lambda outs, x, dims, *rest: fft_flops(outs[0], dims) // 2),
 )
 
 

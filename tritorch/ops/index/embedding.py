@@ -19,6 +19,7 @@ from tritorch.ops.interpret.sparse.record import coo
 from tritorch.ops.record import checks
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import require_tensor
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.spelling import BAGS, spelled
@@ -31,30 +32,34 @@ _embedding = Operator(
     "embedding",
     "weight indices",
     "padding by_frequency",
+    cpu=lambda w, i, p, f: backend("cpu", "indexing").rows(w, i),
+    gpu=lambda w, i, p, f: backend("gpu", "indexing").index(w, (i,)),
     composed=lambda weight, indices, *rest: weight.index_select(0, indices.reshape(-1)).reshape(
         *indices.shape, weight.shape[1]
     ),
-    axes="v@e,...->...e",
-    picks=True,
-    cpu=lambda w, i, p, f: backend("cpu", "indexing").rows(w, i),
-    gpu=lambda w, i, p, f: backend("gpu", "indexing").index(w, (i,)),
+    fuses="rows",
     grad=(
         lambda g, weight_shape, indices, padding, by_frequency: _back.call(
             (g, indices), (weight_shape[0], padding, by_frequency)
         ),
         None,
     ),
-    batch="embedding",
-    fuses="rows",
-    infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:])),
+    rules=Rules(
+        infer=lambda w, i, *rest: w.new((*i.shape, *w.shape[1:])),
+        axes="v@e,...->...e",
+        batch="embedding",
+        picks=True,
+    ),
 )
 _back: Operator = Operator(
     "embedding_backward", "y indices", "n padding by_frequency",
-    axes="...e,...->ve",
     schema="embedding_dense_backward(y, indices, n, padding, by_frequency)", kind="internal",
     cpu="embedding.embedding_backward",
     grad=(lambda g, indices, padding: _gather_rows(g, indices, padding), None),
-    batch="embedding_backward", infer=lambda y, i, n, *rest: y.new((n, *y.shape[i.ndim:]))
+    rules=Rules(
+        infer=lambda y, i, n, *rest: y.new((n, *y.shape[i.ndim:])), axes="...e,...->ve",
+        batch="embedding_backward",
+    ),
 )  # fmt: skip
 
 
@@ -76,11 +81,9 @@ def _rows_grad(
 
 _embedding_sparse = Operator(
     "embedding_sparse", "weight indices", "padding by_frequency",
-    picks=True,
-    schema="embedding(weight, indices, padding, by_frequency, True)",
-    node="Embedding", kind="sparse",
-    cpu=_embedding._cpu, gpu=_embedding._gpu,
-    grad=(_rows_grad, None),
+    schema="embedding(weight, indices, padding, by_frequency, True)", kind="sparse",
+    cpu=_embedding._cpu, gpu=_embedding._gpu, grad=Gradient((_rows_grad, None), node="Embedding"),
+    rules=Rules(picks=True),
 )  # fmt: skip
 
 
@@ -227,36 +230,40 @@ def _bag_results(w: MetaArray, i: Any, offsets: MetaArray, s: Any, mode: str, la
 
 _bag = Operator(
     "embedding_bag", "weight indices offsets weights", "mode include_last padding",
-    axes="v@e,?,?,?->be",
-    picks=True,
     schema="(Tensor weight, Tensor indices, Tensor offsets, Tensor? weights, str mode, bool "
         "include_last, int padding) -> Tensor",
     cpu=lambda w, i, o, s, *rest: backend("cpu", "embedding").embedding_bag(w, i, o, s, *rest),
-    joint=lambda g, weight, indices, offsets, weights, mode, include_last, padding: _bag_grads(
-        g, weight, indices, offsets, weights, mode, include_last, padding),
-    composed=_composed_bag, batch="definition", infer=_bag_results
+    composed=_composed_bag,
+    grad=Gradient(
+        joint=lambda g, weight, indices, offsets, weights, mode, include_last, padding: _bag_grads(
+            g, weight, indices, offsets, weights, mode, include_last, padding),
+    ),
+    rules=Rules(infer=_bag_results, axes="v@e,?,?,?->be", batch="definition", picks=True),
 )  # fmt: skip
 # Without weights, sums and means depend on the rows linearly: no gradient reads them.
 _linear_bag = Operator(
     "embedding_bag_linear", "weight indices offsets weights", "mode include_last padding",
-    axes="v@e,?,?,?->be",
-    picks=True,
     schema="(Tensor weight, Tensor indices, Tensor offsets, Tensor? weights, str mode, bool "
         "include_last, int padding) -> Tensor",
-    node="EmbeddingBag", cpu=_bag._cpu,
-    joint=lambda g, weight_shape, indices, offsets, mode, include_last, padding: _bag_grads(
-        g, g.new_zeros(weight_shape), indices, offsets, None, mode, include_last, padding),
-    composed=_composed_bag, unread="weight", batch="definition", infer=_bag_results
+    cpu=_bag._cpu, composed=_composed_bag,
+    grad=Gradient(
+        joint=lambda g, weight_shape, indices, offsets, mode, include_last, padding: _bag_grads(
+            g, g.new_zeros(weight_shape), indices, offsets, None, mode, include_last, padding),
+        node="EmbeddingBag", unread="weight",
+    ),
+    rules=Rules(infer=_bag_results, axes="v@e,?,?,?->be", batch="definition", picks=True),
 )  # fmt: skip
 _bag_back = Operator(
     "embedding_bag_backward", "y weight indices offsets weights", "mode include_last padding",
     schema="(Tensor y, Tensor weight, Tensor indices, Tensor offsets, Tensor? weights, str "
         "mode, bool include_last, int padding) -> (Tensor, Tensor)",
-    kind="internal", outputs=0b11,
-    cpu=lambda *given: backend("cpu", "embedding").embedding_bag_backward(*given),
-    infer=lambda y, w, i, o, s, *rest: (
-        w.new(w.shape), y.new((0,)) if s is None else s.new(s.shape)
-    )
+    kind="internal", cpu=lambda *given: backend("cpu", "embedding").embedding_bag_backward(*given),
+    grad=Gradient(outputs=0b11),
+    rules=Rules(
+        infer=lambda y, w, i, o, s, *rest: (
+            w.new(w.shape), y.new((0,)) if s is None else s.new(s.shape)
+        ),
+    ),
 )  # fmt: skip
 
 

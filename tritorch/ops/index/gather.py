@@ -20,6 +20,7 @@ from tritorch.ops.record import checks
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import any_true, broadcast_shapes, convert_number, require_tensor
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import same, unknown_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import apart_from_out, exact_out
@@ -93,16 +94,20 @@ _gather = Operator(
     "gather",
     "x index",
     "dim",
-    axes=lambda x, i, dim: from_places(len(x.shape), dim),
-    picks=True,
     schema="gather(x, dim, index)",
     cpu=lambda x, i, dim: backend("cpu", "indexing").gather(x, dim, i),
     gpu=lambda x, i, dim: backend("gpu", "indexing").gather(x, dim, i),
-    grad=(lambda g, x_shape, index, dim: g.new_zeros(x_shape).scatter_add(dim, index, g), None),
-    keeps="x",
-    batch="dims",
     fuses="pick",
-    infer=lambda x, i, dim: x.new(i.shape),
+    grad=Gradient(
+        (lambda g, x_shape, index, dim: g.new_zeros(x_shape).scatter_add(dim, index, g), None),
+        keeps="x",
+    ),
+    rules=Rules(
+        infer=lambda x, i, dim: x.new(i.shape),
+        axes=lambda x, i, dim: from_places(len(x.shape), dim),
+        batch="dims",
+        picks=True,
+    ),
 )
 
 
@@ -117,11 +122,13 @@ def _sparse_gather_grad(g: Tensor, index: Tensor, dim: int, shape: Any) -> Tenso
 
 _gather_sparse = Operator(
     "gather_sparse", "x index", "dim",
-    picks=True,
-    schema="gather(x, dim, index, sparse_grad=True)",
-    node="Gather", kind="sparse", cpu=_gather._cpu,
+    schema="gather(x, dim, index, sparse_grad=True)", kind="sparse", cpu=_gather._cpu,
     gpu=_gather._gpu,
-    grad=(lambda g, x_shape, index, dim: _sparse_gather_grad(g, index, dim, x_shape), None),
+    grad=Gradient(
+        (lambda g, x_shape, index, dim: _sparse_gather_grad(g, index, dim, x_shape), None),
+        node="Gather",
+    ),
+    rules=Rules(picks=True),
 )  # fmt: skip
 
 
@@ -174,7 +181,6 @@ _scatter = Operator(
     "scatter",
     "x index src",
     "dim",
-    axes=lambda x, i, s, dim: into_places(len(x.shape), dim),
     schema="scatter.src(x, dim, index, src)",
     cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter(x, dim, i, s),
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter(x, dim, i, s),
@@ -184,40 +190,36 @@ _scatter = Operator(
         lambda g, index, dim: g.gather(dim, index),
     ),
     layout="row-major",
-    batch="dims",
-    infer=same,
+    rules=Rules(infer=same, axes=lambda x, i, s, dim: into_places(len(x.shape), dim), batch="dims"),
 )
 _scatter_value = Operator(
     "scatter_value",
     "x index",
     "dim value",
-    axes=lambda x, i, dim, value: into_places(len(x.shape), dim),
     schema="scatter.value(x, dim, index, value)",
     cpu=lambda x, i, dim, v: backend("cpu", "indexing").scatter_value(x, dim, i, v),
     gpu=lambda x, i, dim, v: backend("gpu", "indexing").scatter_value(x, dim, i, v),
     grad=(lambda g, index, dim: g.scatter(dim, index, 0), None),
     layout="row-major",
-    batch="dims",
-    infer=same,
+    rules=Rules(
+        infer=same, axes=lambda x, i, dim, value: into_places(len(x.shape), dim), batch="dims"
+    ),
 )
 _scatter_add = Operator(
     "scatter_add",
     "x index src",
     "dim",
-    axes=lambda x, i, s, dim: into_places(len(x.shape), dim),
     schema="scatter_add(x, dim, index, src)",
     cpu=lambda x, i, s, dim: backend("cpu", "indexing").scatter_add(x, dim, i, s),
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").scatter_add(x, dim, i, s),
     grad=(lambda g: g, None, lambda g, index, dim: g.gather(dim, index)),
     layout="row-major",
-    batch="dims",
-    infer=same,
+    rules=Rules(infer=same, axes=lambda x, i, s, dim: into_places(len(x.shape), dim), batch="dims"),
 )
 _scatter_reduce = Operator(
     "scatter_reduce",
     "x index src",
     "dim reduce include_self",
-    axes=lambda x, i, s, dim, *rest: into_places(len(x.shape), dim),
     schema="scatter_reduce.two(x, dim, index, src, reduce, include_self=include_self)",
     cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").scatter_reduce(
         x, dim, i, s, r, inc
@@ -225,12 +227,15 @@ _scatter_reduce = Operator(
     gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").scatter_reduce(
         x, dim, i, s, r, inc
     ),
-    joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
-        g, x, index, src, out, dim, reduce, include_self
+    grad=Gradient(
+        joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
+            g, x, index, src, out, dim, reduce, include_self
+        ),
     ),
     layout="row-major",
-    batch="dims",
-    infer=same,
+    rules=Rules(
+        infer=same, axes=lambda x, i, s, dim, *rest: into_places(len(x.shape), dim), batch="dims"
+    ),
 )
 
 
@@ -440,15 +445,17 @@ _index_select = Operator(
     "index_select",
     "x index",
     "dim",
-    axes=lambda x, i, dim: from_places(len(x.shape), dim, vector=True),
-    picks=True,
     schema="index_select(x, dim, index)",
     cpu=lambda x, i, dim: backend("cpu", "indexing").index_select(x, dim, i),
     gpu=lambda x, i, dim: backend("gpu", "indexing").index_select(x, dim, i),
     grad=(lambda g, x_shape, index, dim: g.new_zeros(x_shape).index_add(dim, index, g), None),
-    batch="index_select",
-    infer=lambda x, i, dim: x.new(
-        (*x.shape[:dim], i.numel(), *x.shape[dim + 1 :]) if x.shape else ()
+    rules=Rules(
+        infer=lambda x, i, dim: x.new(
+            (*x.shape[:dim], i.numel(), *x.shape[dim + 1 :]) if x.shape else ()
+        ),
+        axes=lambda x, i, dim: from_places(len(x.shape), dim, vector=True),
+        batch="index_select",
+        picks=True,
     ),
 )
 
@@ -468,14 +475,18 @@ _index_add = Operator(
     "index_add",
     "x index source",
     "dim alpha",
-    axes=lambda x, i, s, dim, alpha: into_places(len(x.shape), dim, vector=True),
     schema="index_add(x, dim, index, source, alpha=alpha)",
     cpu=lambda x, i, s, dim, a: backend("cpu", "indexing").index_add(x, dim, i, s, a),
     gpu=lambda x, i, s, dim, a: backend("gpu", "indexing").index_add(x, dim, i, s, a),
-    grad=(lambda g: g, None, lambda g, index, dim, alpha: g.index_select(dim, index) * alpha),
-    keeps="source",
-    batch="along_index",
-    infer=same,
+    grad=Gradient(
+        (lambda g: g, None, lambda g, index, dim, alpha: g.index_select(dim, index) * alpha),
+        keeps="source",
+    ),
+    rules=Rules(
+        infer=same,
+        axes=lambda x, i, s, dim, alpha: into_places(len(x.shape), dim, vector=True),
+        batch="along_index",
+    ),
 )
 
 
@@ -535,18 +546,22 @@ _index_copy = Operator(
     "index_copy",
     "x index source",
     "dim",
-    axes=lambda x, i, s, dim: into_places(len(x.shape), dim, vector=True),
     schema="index_copy(x, dim, index, source)",
     cpu=lambda x, i, s, dim: backend("cpu", "indexing").index_copy(x, dim, i, s),
     gpu=lambda x, i, s, dim: backend("gpu", "indexing").index_copy(x, dim, i, s),
-    grad=(
-        lambda g, index, dim: g.index_fill(dim, index, 0),
-        None,
-        lambda g, index, dim: g.index_select(dim, index),
+    grad=Gradient(
+        (
+            lambda g, index, dim: g.index_fill(dim, index, 0),
+            None,
+            lambda g, index, dim: g.index_select(dim, index),
+        ),
+        keeps="source",
     ),
-    keeps="source",
-    batch="along_index",
-    infer=same,
+    rules=Rules(
+        infer=same,
+        axes=lambda x, i, s, dim: into_places(len(x.shape), dim, vector=True),
+        batch="along_index",
+    ),
 )
 
 
@@ -570,9 +585,7 @@ _index_fill = Operator(
     "index_fill",
     "x index value",
     "dim",
-    axes=lambda x, i, v, dim: into_places(len(x.shape), dim, vector=True, source=False),
     schema="index_fill.int_Tensor(x, dim, index, value)",
-    layout="copy",
     cpu=lambda x, i, v, dim: backend("cpu", "indexing").index_fill(x, dim, i, v.item()),
     gpu=lambda x, i, v, dim: backend("gpu", "indexing").index_fill(x, dim, i, v.numpy().item()),
     grad=(
@@ -580,8 +593,12 @@ _index_fill = Operator(
         None,
         lambda g, index, dim: g.index_select(dim, index.unique()).sum(),
     ),
-    batch="along_index",
-    infer=same,
+    layout="copy",
+    rules=Rules(
+        infer=same,
+        axes=lambda x, i, v, dim: into_places(len(x.shape), dim, vector=True, source=False),
+        batch="along_index",
+    ),
 )
 
 
@@ -632,13 +649,12 @@ accepts_expanded("index_fill_", _fill_places)
 _take = Operator(
     "take",
     "x index",
-    picks=True,
     cpu="indexing.take",
-    grad=(lambda g, x_shape, index: g.new_zeros(x_shape).put(index, g, True), None),
-    keeps="x",
+    grad=Gradient(
+        (lambda g, x_shape, index: g.new_zeros(x_shape).put(index, g, True), None), keeps="x"
+    ),
     layout="row-major",
-    batch="take",
-    infer=lambda x, i: x.new(i.shape),
+    rules=Rules(infer=lambda x, i: x.new(i.shape), batch="take", picks=True),
 )
 
 
@@ -701,15 +717,16 @@ _put = Operator(
     "x index source",
     "accumulate",
     cpu="indexing.put",
-    joint=lambda g, index, accumulate: (
-        g if accumulate else g.put(index, g.new_zeros(index.shape), False),
-        None,
-        g.take(index),
+    grad=Gradient(
+        joint=lambda g, index, accumulate: (
+            g if accumulate else g.put(index, g.new_zeros(index.shape), False),
+            None,
+            g.take(index),
+        ),
+        keeps="source",
     ),
-    keeps="source",
     layout="copy",
-    batch="put",
-    infer=same,
+    rules=Rules(infer=same, batch="put"),
 )
 
 
@@ -745,11 +762,11 @@ def _require_put(array: Any, n: int) -> None:
 _masked_select = Operator(
     "masked_select",
     "x mask",
-    picks=True,
     cpu="indexing.masked_select",
-    grad=(lambda g, x_shape, mask: g.new_zeros(x_shape).masked_scatter(mask, g), None),
-    keeps="x",
-    infer=unknown_size,
+    grad=Gradient(
+        (lambda g, x_shape, mask: g.new_zeros(x_shape).masked_scatter(mask, g), None), keeps="x"
+    ),
+    rules=Rules(infer=unknown_size, picks=True),
 )
 
 
@@ -775,8 +792,7 @@ _masked_scatter = Operator(
         None,
         lambda g, mask, source_shape: _masked_scatter_grad(g, mask, source_shape),
     ),
-    batch="masked_scatter",
-    infer=same,
+    rules=Rules(infer=same, batch="masked_scatter"),
 )
 
 

@@ -23,6 +23,7 @@ from tritorch.ops.interpret import vmap
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import broadcast_shapes, convert_number, require_distinct_elements
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import open_size
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, require_separate
@@ -339,13 +340,12 @@ def _index_result(values: Sequence[Any]) -> MetaArray:
 
 
 _index = Operator(
-    "index", "x indices",
-    picks=True,
-    schema="index.Tensor(x, indices)", variadic=True,
+    "index", "x *indices",
+    schema="index.Tensor(x, indices)",
     cpu=lambda values: backend("cpu", "indexing").index(values[0], tuple(values[1:])),
     gpu=lambda values: backend("gpu", "indexing").index(values[0], tuple(values[1:])),
-    joint=lambda g, x_shape, indices: _index_grad(g, indices, x_shape), node="Index",
-    layout="indexed", batch="index", infer=_index_result
+    grad=Gradient(joint=lambda g, x_shape, indices: _index_grad(g, indices, x_shape), node="Index"),
+    layout="indexed", rules=Rules(infer=_index_result, batch="index", picks=True),
 )  # fmt: skip
 
 
@@ -375,13 +375,14 @@ def _beside(x: Tensor, indices: tuple[Tensor | None, ...]) -> tuple[Tensor | Non
 
 _index_put = Operator(
     "index_put",
-    "self values indices",
+    "self values *indices",
     "accumulate",
     schema="index_put_(self, indices, values, accumulate)",
-    variadic=True,
-    joint=lambda g, indices, accumulate: _index_put_grad(g, indices, accumulate),
     kind="in_place",
-    node="IndexPut",
+    grad=Gradient(
+        joint=lambda g, indices, accumulate: _index_put_grad(g, indices, accumulate),
+        node="IndexPut",
+    ),
 )
 
 
@@ -584,7 +585,7 @@ def _places(x: MetaArray) -> MetaArray:
     return x.new((open_size(x), x.ndim), int64)
 
 
-_nonzero = Operator("nonzero", "x", cpu="indexing.nonzero", infer=_places)
+_nonzero = Operator("nonzero", "x", cpu="indexing.nonzero", rules=Rules(infer=_places))
 
 
 @overload

@@ -19,6 +19,7 @@ from tritorch.ops.record import checks
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import require_tensor
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import reduced, same
 from tritorch.ops.record.operator import Operator, lies
 from tritorch.ops.record.outputs import exact_out
@@ -40,14 +41,19 @@ def _expanded(index: Tensor, source: Tensor, dim: int) -> Tensor:
 
 _index_reduce = Operator(
     "index_reduce", "x index src", "dim reduce include_self",
-    axes=lambda x, i, s, dim, *rest: into_places(len(x.shape), dim, vector=True),
     schema="index_reduce(x, dim, index, src, reduce, include_self=include_self)",
-    layout="row-major",
     cpu=lambda x, i, s, dim, r, inc: backend("cpu", "indexing").index_reduce(x, dim, i, s, r, inc),
     gpu=lambda x, i, s, dim, r, inc: backend("gpu", "indexing").index_reduce(x, dim, i, s, r, inc),
-    joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
-        g, x, _expanded(index, src, dim), src, out, dim, reduce, include_self
-    ), batch="along_index", infer=same
+    grad=Gradient(
+        joint=lambda g, x, index, src, out, dim, reduce, include_self: scatter_reduce_grad(
+            g, x, _expanded(index, src, dim), src, out, dim, reduce, include_self
+        ),
+    ),
+    layout="row-major",
+    rules=Rules(
+        infer=same, axes=lambda x, i, s, dim, *rest: into_places(len(x.shape), dim, vector=True),
+        batch="along_index",
+    ),
 )  # fmt: skip
 
 
@@ -228,12 +234,14 @@ _hash = Operator(
     "hash_tensor",
     "x",
     "dims keepdim",
-    axes="along",
     schema="hash_tensor(x, dims, keepdim=keepdim)",
     cpu=_hash_on_cpu,
     gpu=_hash_on_gpu,
-    batch="dims",
-    infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), uint64),
+    rules=Rules(
+        infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), uint64),
+        axes="along",
+        batch="dims",
+    ),
 )
 
 

@@ -17,6 +17,7 @@ from tritorch.core.published import adds_results, computes
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import require_kernel, require_tensor
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.record.groups import Gradient, Rules, Without
 from tritorch.ops.record.infer import reduced, unknown_size, with_indices
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
@@ -37,30 +38,33 @@ _sort = Operator(
     "sort",
     "x",
     "dim descending",
-    axes="along",
     cpu="sorting.sort",
     grad=_scatter_back,
     layout="copy",
-    batch="dims",
-    infer=lambda x, *rest: with_indices(x, x.shape),
+    rules=Rules(infer=lambda x, *rest: with_indices(x, x.shape), axes="along", batch="dims"),
 )
 _topk = Operator(
     "topk",
     "x",
     "k dim largest",
-    axes=lambda x, k, dim, largest: picked(len(x.shape), dim, 2),
     cpu="sorting.topk",
     grad=_scatter_back,
     layout="row-major",
-    batch="dims",
-    infer=lambda x, k, dim, largest: with_indices(x, (*x.shape[:dim], k, *x.shape[dim + 1 :])),
+    rules=Rules(
+        infer=lambda x, k, dim, largest: with_indices(x, (*x.shape[:dim], k, *x.shape[dim + 1 :])),
+        axes=lambda x, k, dim, largest: picked(len(x.shape), dim, 2),
+        batch="dims",
+    ),
 )
 _kthvalue = Operator(
     "kthvalue", "x", "k dim",
-    axes="along", cpu="sorting.kthvalue", without="bool", kernel="kthvalue_cpu",
-    layout="row-major",
-    grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
-    batch="dims", infer=lambda x, k, dim: with_indices(x, reduced(x.shape, dim, False))
+    cpu="sorting.kthvalue",
+    grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False), layout="row-major",
+    without=Without("bool", kernel="kthvalue_cpu"),
+    rules=Rules(
+        infer=lambda x, k, dim: with_indices(x, reduced(x.shape, dim, False)), axes="along",
+        batch="dims",
+    ),
 )  # fmt: skip
 _median, _nanmedian, _mode = (
     Operator(
@@ -70,18 +74,20 @@ _median, _nanmedian, _mode = (
         cpu=f"sorting.{name}",
         grad=lambda g, x_shape, out1, dim: _at_index(g, x_shape, out1, dim, False),
         layout="row-major",
-        without=without,
-        kernel="median_out",
-        axes="along",
-        batch="dims",
-        infer=lambda x, dim: with_indices(x, reduced(x.shape, dim, False)),
+        without=Without(without, kernel="median_out"),
+        rules=Rules(
+            infer=lambda x, dim: with_indices(x, reduced(x.shape, dim, False)),
+            axes="along",
+            batch="dims",
+        ),
     )
     for name, without in (("median", "bool"), ("nanmedian", "bool"), ("mode", ""))
 )
 _of_all = {
     name: Operator(
-        f"{name}_all", "x", composed=lambda x, op=op: op.call((reshape(x, -1),), (0,))[0],
-        grad=share_evenly, node=name.title(), schema=f"{name}(x)", axes="elementwise",
+        f"{name}_all", "x",
+        schema=f"{name}(x)", composed=lambda x, op=op: op.call((reshape(x, -1),), (0,))[0],
+        grad=Gradient(share_evenly, node=name.title()), rules=Rules(axes="elementwise")
     )
     for name, op in (("median", _median), ("nanmedian", _nanmedian))
 }  # fmt: skip
@@ -201,14 +207,18 @@ exact_out("expected scalar type '{Result}' but got '{Out}' for values output", "
 # ---- unique --------------------------------------------------------------------------------------
 
 _unique = Operator(
-    "unique", "x", schema="_unique2(x, True, True, True)", cpu="sorting.unique", infer=unknown_size
+    "unique",
+    "x",
+    schema="_unique2(x, True, True, True)",
+    cpu="sorting.unique",
+    rules=Rules(infer=unknown_size),
 )
 _consecutive = Operator(
     "unique_consecutive",
     "x",
     schema="unique_consecutive(x, True, True)",
     cpu="sorting.unique_consecutive",
-    infer=unknown_size,
+    rules=Rules(infer=unknown_size),
 )
 
 
@@ -303,11 +313,11 @@ _searchsorted = Operator(
     "searchsorted",
     "sorted values",
     "right",
-    axes="?,...->...",
     schema="searchsorted.Tensor(sorted, values, right=right)",
     cpu="sorting.searchsorted",
-    batch="searchsorted",
-    infer=lambda s, v, right: v.new(v.shape, int64),
+    rules=Rules(
+        infer=lambda s, v, right: v.new(v.shape, int64), axes="?,...->...", batch="searchsorted"
+    ),
 )
 
 
@@ -388,10 +398,14 @@ def bucketize(
 # ---- counting ------------------------------------------------------------------------------------
 
 _bincount = Operator(
-    "bincount", "x weights", "minlength", cpu="sorting.bincount", infer=unknown_size
+    "bincount", "x weights", "minlength", cpu="sorting.bincount", rules=Rules(infer=unknown_size)
 )
 _histc = Operator(
-    "histc", "x", "bins low high", cpu="sorting.histc", infer=lambda x, bins, *rest: x.new((bins,))
+    "histc",
+    "x",
+    "bins low high",
+    cpu="sorting.histc",
+    rules=Rules(infer=lambda x, bins, *rest: x.new((bins,))),
 )
 
 

@@ -109,13 +109,13 @@ def call(op: Any, tensors: Sequence[Any], params: tuple[Any, ...]) -> Any:
         return _batched_pointwise(op, tensors)
     level = level_of(tensors)
     inputs = promoted(tensors, level)
-    rule = RULES.get(op.batch or OF_KIND.get(op.kind, ""))
+    rule = RULES.get(op.rules.batch or OF_KIND.get(op.kind, ""))
     with scopes.unrecorded:
         found = None
         if rule is not None:
             batch = Batch(inputs, lambda t: is_batched(t, level), _batch_size(inputs, level))
             found = rule(op, batch, params)
-        decomposes = op.runs_composed or op.batch == "definition"
+        decomposes = op.runs_composed or op.rules.batch == "definition"
         definition = op.composed if decomposes else None
         if found is None and definition is not None:
             found = definition(*inputs, *params)._array.array

@@ -7,6 +7,7 @@ from typing import Any
 from tritorch.core.dtype import int8, int32, uint8
 from tritorch.core.tensor import Tensor
 from tritorch.host.linalg import matmul as cpu
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import cpp_name
 from tritorch.ops.record.publishing import public, write_out
@@ -14,11 +15,10 @@ from tritorch.ops.record.publishing import public, write_out
 _int_mm_record = Operator(
     "int_mm",
     "a b",
-    axes="mk,kn->mn",
     schema="_int_mm(a, b)",
     cpu=cpu.int_mm,
     gpu="matmul.int_mm",
-    infer=lambda a, b: a.new((a.shape[0], b.shape[1]), int32),
+    rules=Rules(infer=lambda a, b: a.new((a.shape[0], b.shape[1]), int32), axes="mk,kn->mn"),
 )
 
 

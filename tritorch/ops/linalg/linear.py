@@ -21,6 +21,7 @@ from tritorch.ops.linalg.matmul import (
 )
 from tritorch.ops.pointwise.arithmetic import conj
 from tritorch.ops.record.ends import ends_as, ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import cpp_name, exact_out
 from tritorch.ops.record.publishing import functional, functional_with_out
@@ -66,15 +67,21 @@ def _rows(x: Tensor) -> Tensor:
 # The weight's gradient is a product laid out like the weight, not the transpose of one.
 _linear = Operator(
     "linear", "x w b",
-    composed=lambda x, w, b: x.matmul(w.t()) if b is None else x.matmul(w.t()) + b,
-    axes="...k,nk,n->...n", fuses="linear", cpu=_cpu_linear, gpu=_gpu_linear,
-    node="{'squeeze_.dim' if len(x.shape) == 1 else ('mm', 'addmm')[b is not None] if "
-        "len(x.shape) == 2 else ('_unsafe_view', 'view')[b is not None]}",
-    grad=(
-        lambda g, w: g.matmul(conj(w)),
-        lambda g, x: _rows(g).t().mm(conj(_rows(x))),
-        lambda g: _rows(g).sum(0),
-    ), batch="linear", infer=lambda x, w, b: x.new((*x.shape[:-1], w.shape[0]))
+    cpu=_cpu_linear, gpu=_gpu_linear,
+    composed=lambda x, w, b: x.matmul(w.t()) if b is None else x.matmul(w.t()) + b, fuses="linear",
+    grad=Gradient(
+        (
+            lambda g, w: g.matmul(conj(w)),
+            lambda g, x: _rows(g).t().mm(conj(_rows(x))),
+            lambda g: _rows(g).sum(0),
+        ),
+        node="{'squeeze_.dim' if len(x.shape) == 1 else ('mm', 'addmm')[b is not None] if "
+            "len(x.shape) == 2 else ('_unsafe_view', 'view')[b is not None]}",
+    ),
+    rules=Rules(
+        infer=lambda x, w, b: x.new((*x.shape[:-1], w.shape[0])), axes="...k,nk,n->...n",
+        batch="linear",
+    ),
 )  # fmt: skip
 
 

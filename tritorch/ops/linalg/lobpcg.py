@@ -10,6 +10,7 @@ from tritorch.core.published import PUBLIC
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.common import factorisation
 from tritorch.ops.linalg.spectra import eigh
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.shape.joining import cat, stack
 
 # ---- gradients -----------------------------------------------------------------------------------
@@ -31,9 +32,10 @@ def _gradient(g: Any, a: Tensor, e: Tensor, x: Tensor) -> Any:
 
 
 _pairs = factorisation(
-    "lobpcg", "a e x", cpu=lambda a, e, x: (e, x), gpu=lambda a, e, x: (e, x), outputs=0b11,
-    joint=_gradient, infer=lambda a, e, x: (e.new(e.shape), x.new(x.shape)),
-    schema="(Tensor a, Tensor e, Tensor x) -> (Tensor, Tensor)",
+    "lobpcg", "a e x",
+    schema="(Tensor a, Tensor e, Tensor x) -> (Tensor, Tensor)", cpu=lambda a, e, x: (e, x),
+    gpu=lambda a, e, x: (e, x), grad=Gradient(joint=_gradient, outputs=0b11),
+    rules=Rules(infer=lambda a, e, x: (e.new(e.shape), x.new(x.shape))),
 )  # fmt: skip
 
 # ---- the iteration -------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from tritorch.ops.linalg.common import (
 from tritorch.ops.linalg.triangular import triangular
 from tritorch.ops.record.checks import broadcast_shapes, looks_at_values, values
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, write_out
@@ -42,7 +43,7 @@ _order = factorisation(
     "m",
     schema="(Tensor pivots, SymInt m) -> Tensor",
     cpu="triangular.permutation",
-    infer=lambda pivots, m: pivots.new((*pivots.shape[:-1], m), int64),
+    rules=Rules(infer=lambda pivots, m: pivots.new((*pivots.shape[:-1], m), int64)),
 )
 
 
@@ -87,15 +88,16 @@ def _lu_gradient(g: Any, out0: Tensor, out1: Tensor) -> Tensor:
 _factor = factorisation(
     "linalg_lu_factor_ex",
     "x",
-    cost=lambda outs, x, *rest: 2 * cubes(x) // 3,
     cpu="triangular.lu_factor",
-    outputs=0b001,
+    grad=Gradient(_lu_gradient, outputs=0b001),
     layout="column-major",
-    grad=_lu_gradient,
-    infer=lambda x: (
-        x.new(x.shape),
-        x.new((*x.shape[:-2], min(x.shape[-2:])), int32),
-        x.new(x.shape[:-2], int32),
+    rules=Rules(
+        infer=lambda x: (
+            x.new(x.shape),
+            x.new((*x.shape[:-2], min(x.shape[-2:])), int32),
+            x.new(x.shape[:-2], int32),
+        ),
+        cost=lambda outs, x, *rest: 2 * cubes(x) // 3,
     ),
 )
 _LUFactor = named_results("linalg_lu_factor", "LU", "pivots")
@@ -295,24 +297,28 @@ _ldl = factorisation(
     "linalg_ldl_factor_ex",
     "x",
     "hermitian",
-    cost=lambda outs, x, *rest: cubes(x) // 3,
     cpu="triangular.ldl_factor",
-    outputs=0,
+    grad=Gradient(outputs=0),
     layout="column-major",
-    infer=lambda x, hermitian: (
-        x.new(x.shape),
-        x.new(x.shape[:-1], int32),
-        x.new(x.shape[:-2], int32),
+    rules=Rules(
+        infer=lambda x, hermitian: (
+            x.new(x.shape),
+            x.new(x.shape[:-1], int32),
+            x.new(x.shape[:-2], int32),
+        ),
+        cost=lambda outs, x, *rest: cubes(x) // 3,
     ),
 )
 _ldl_solve = factorisation(
     "linalg_ldl_solve",
     "ld pivots b",
     "hermitian",
-    cost=lambda outs, ld, pivots, b, *rest: 2 * b.shape[-2] * b.numel(),
     cpu="triangular.ldl_solve",
     layout="column-major",
-    infer=lambda ld, pivots, b, hermitian: b.new(b.shape),
+    rules=Rules(
+        infer=lambda ld, pivots, b, hermitian: b.new(b.shape),
+        cost=lambda outs, ld, pivots, b, *rest: 2 * b.shape[-2] * b.numel(),
+    ),
 )
 _LDL = named_results("linalg_ldl_factor", "LD", "pivots")
 _LDLEx = named_results("linalg_ldl_factor_ex", "LD", "pivots", "info")

@@ -29,6 +29,7 @@ from tritorch.ops.record.checks import (
     require_tensor,
 )
 from tritorch.ops.record.ends import ends_as, ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name, exact_out
 from tritorch.ops.record.publishing import compute_out, in_place_of, public, write_out
@@ -49,23 +50,23 @@ def _cpu_mm(a: Any, b: Any) -> Any:
 _mm = Operator(
     "mm",
     "a b",
-    axes="mk,kn->mn",
-    fuses="mm",
     cpu=_cpu_mm,
     gpu="matmul.mm",
+    fuses="mm",
     grad=(lambda g, b: g.mm(b.mH), lambda g, a: a.mH.mm(g)),
-    batch="product",
-    infer=lambda a, b: a.new((a.shape[0], b.shape[1])),
+    rules=Rules(
+        infer=lambda a, b: a.new((a.shape[0], b.shape[1])), axes="mk,kn->mn", batch="product"
+    ),
 )
 _bmm = Operator(
     "bmm",
     "a b",
-    axes="bmk,bkn->bmn",
     cpu=_cpu_mm,
     gpu="matmul.bmm",
     grad=(lambda g, b: g.bmm(b.mH), lambda g, a: a.mH.bmm(g)),
-    batch="product",
-    infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])),
+    rules=Rules(
+        infer=lambda a, b: a.new((*a.shape[:2], b.shape[2])), axes="bmk,bkn->bmn", batch="product"
+    ),
 )
 
 # Of matmul, in PyTorch a view of the products.
@@ -378,13 +379,18 @@ def _scaled_sum(addend: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tenso
 
 _addmm = Operator(
     "addmm", "addend a b", "beta alpha",
+    cpu=_cpu_addmm, gpu="matmul.addmm",
     composed=lambda addend, a, b, beta, alpha: _scaled_sum(addend, a.mm(b), beta, alpha),
-    axes="=,mk,kn->mn", fuses="addmm", cpu=_cpu_addmm, gpu="matmul.addmm",
+    fuses="addmm",
     grad=(
         lambda g, beta: g if beta == 1 else g * beta,
         lambda g, b, alpha: _times(g.matmul(b.mH), alpha),
         lambda g, a, alpha: _times(a.mH.matmul(g), alpha),
-    ), batch="sum_with_product", infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
+    ),
+    rules=Rules(
+        infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1])), axes="=,mk,kn->mn",
+        batch="sum_with_product",
+    ),
 )  # fmt: skip
 _baddbmm = _addmm.like(
     "baddbmm",
@@ -443,11 +449,14 @@ def _cpu_activation(addend: Any, a: Any, b: Any, beta: float, alpha: float, name
 
 _addmm_activation_record = Operator(
     "_addmm_activation", "addend a b", "beta alpha activation",
-    axes="=,mk,kn->mn",
     schema="_addmm_activation(addend, a, b, beta=beta, alpha=alpha, use_gelu=activation == "
-        "'gelu')", cpu=_cpu_activation,
-    gpu="matmul.addmm_activation", composed=_composed_activation, node="AddmmActivation",
-    batch="definition", infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1]))
+        "'gelu')",
+    cpu=_cpu_activation, gpu="matmul.addmm_activation", composed=_composed_activation,
+    grad=Gradient(node="AddmmActivation"),
+    rules=Rules(
+        infer=lambda c, a, b, *rest: a.new((a.shape[0], b.shape[1])), axes="=,mk,kn->mn",
+        batch="definition",
+    ),
 )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from tritorch.ops.pointwise.arithmetic import where
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.checks import broadcast_shapes, host_values
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -122,9 +123,8 @@ def _cpu_exponential(x: Any) -> Any:
 
 _matrix_exp: Any = factorisation(
     "linalg_matrix_exp", "x",
-    cost=lambda outs, x, *rest: 16 * cubes(x),
-    cpu=_cpu_exponential, gpu=composed_backend(_exponential),
-    grad=_matrix_exp_gradient, infer=same
+    cpu=_cpu_exponential, gpu=composed_backend(_exponential), grad=_matrix_exp_gradient,
+    rules=Rules(infer=same, cost=lambda outs, x, *rest: 16 * cubes(x)),
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.linalg.triangular import triangular
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -82,20 +83,20 @@ _qr = factorisation(
     "linalg_qr",
     "x",
     "mode",
-    cost=lambda outs, x, *rest: 2 * cubes(x),
     cpu="linalg.qr",
-    outputs=0b11,
-    grad=_qr_gradient,
+    grad=Gradient(_qr_gradient, outputs=0b11),
     layout="column-major",
-    infer=_qr_results,
+    rules=Rules(infer=_qr_results, cost=lambda outs, x, *rest: 2 * cubes(x)),
 )
 _geqrf = factorisation(
     "geqrf",
     "x",
-    cost=lambda outs, x, *rest: 2 * cubes(x),
     cpu="linalg.geqrf",
     layout="column-major",
-    infer=lambda x: (x.new(x.shape), x.new((*x.shape[:-2], min(x.shape[-2:])))),
+    rules=Rules(
+        infer=lambda x: (x.new(x.shape), x.new((*x.shape[:-2], min(x.shape[-2:])))),
+        cost=lambda outs, x, *rest: 2 * cubes(x),
+    ),
 )
 _LinalgQR = named_results("linalg_qr", "Q", "R")
 _QR = named_results("qr", "Q", "R")

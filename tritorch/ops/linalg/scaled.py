@@ -17,6 +17,7 @@ from tritorch.core.dtype import bfloat16, float32
 from tritorch.core.published import FUNCTIONAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.grouped import grouped_mm
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional, public
 
@@ -58,11 +59,13 @@ def _cpu_scaled(a: Any, b: Any, left: Any, right: Any, bias: Any, kind: Any, fas
 
 _product = Operator(
     "scaled_product", "a b scale_a scale_b bias", "kind fast",
-    axes="mk,kn,?,?,?->mn",
     schema="(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? bias, ScalarType "
-        "kind, bool fast) -> Tensor", cpu=_cpu_scaled,
-    gpu="matmul.scaled_mm", kind="internal",
-    infer=lambda a, b, sa, sb, bias, kind, fast: a.new((a.shape[0], b.shape[1]), kind)
+        "kind, bool fast) -> Tensor",
+    kind="internal", cpu=_cpu_scaled, gpu="matmul.scaled_mm",
+    rules=Rules(
+        infer=lambda a, b, sa, sb, bias, kind, fast: a.new((a.shape[0], b.shape[1]), kind),
+        axes="mk,kn,?,?,?->mn",
+    ),
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.pointwise.arithmetic import maximum, where
 from tritorch.ops.record.checks import looks_at_values, on_host, values
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
 from tritorch.ops.record.sizes import cubes
@@ -106,19 +107,19 @@ _svd = factorisation(
     "linalg_svd",
     "x",
     "full",
-    cost=lambda outs, x, *rest: 22 * cubes(x),
     cpu="linalg.svd",
-    outputs=0b111,
+    grad=Gradient(_svd_gradient, outputs=0b111),
     layout="column-major",
-    grad=_svd_gradient,
-    infer=_svd_results,
+    rules=Rules(infer=_svd_results, cost=lambda outs, x, *rest: 22 * cubes(x)),
 )
 _svdvals = factorisation(
     "linalg_svdvals",
     "x",
-    cost=lambda outs, x, *rest: 4 * cubes(x),
     cpu="linalg.svdvals",
-    infer=lambda x: x.new((*x.shape[:-2], min(x.shape[-2:])), x.dtype.to_real()),
+    rules=Rules(
+        infer=lambda x: x.new((*x.shape[:-2], min(x.shape[-2:])), x.dtype.to_real()),
+        cost=lambda outs, x, *rest: 4 * cubes(x),
+    ),
 )
 _LinalgSVD = named_results("linalg_svd", "U", "S", "Vh")
 _SVD = named_results("svd", "U", "S", "V")
@@ -213,37 +214,45 @@ _eigh = factorisation(
     "linalg_eigh",
     "x",
     "uplo",
-    cost=lambda outs, x, *rest: 9 * cubes(x),
     cpu="linalg.eigh",
-    outputs=0b11,
+    grad=Gradient(_eigh_gradient, outputs=0b11),
     layout="column-major",
-    grad=_eigh_gradient,
-    infer=lambda x, uplo: (x.new(x.shape[:-1], x.dtype.to_real()), x.new(x.shape)),
+    rules=Rules(
+        infer=lambda x, uplo: (x.new(x.shape[:-1], x.dtype.to_real()), x.new(x.shape)),
+        cost=lambda outs, x, *rest: 9 * cubes(x),
+    ),
 )
 _eigvalsh = factorisation(
     "linalg_eigvalsh",
     "x",
     "uplo",
-    cost=lambda outs, x, *rest: 4 * cubes(x) // 3,
     cpu="linalg.eigvalsh",
-    infer=lambda x, uplo: x.new(x.shape[:-1], x.dtype.to_real()),
+    rules=Rules(
+        infer=lambda x, uplo: x.new(x.shape[:-1], x.dtype.to_real()),
+        cost=lambda outs, x, *rest: 4 * cubes(x) // 3,
+    ),
 )
 _eig = factorisation(
     "linalg_eig",
     "x",
-    cost=lambda outs, x, *rest: 25 * cubes(x),
     cpu="linalg.eig",
-    outputs=0b11,
-    grad=_eig_gradient,
+    grad=Gradient(_eig_gradient, outputs=0b11),
     layout="column-major",
-    infer=lambda x: tuple(x.new(shape, x.dtype.to_complex()) for shape in (x.shape[:-1], x.shape)),
+    rules=Rules(
+        infer=lambda x: tuple(
+            x.new(shape, x.dtype.to_complex()) for shape in (x.shape[:-1], x.shape)
+        ),
+        cost=lambda outs, x, *rest: 25 * cubes(x),
+    ),
 )
 _eigvals = factorisation(
     "linalg_eigvals",
     "x",
-    cost=lambda outs, x, *rest: 10 * cubes(x),
     cpu="linalg.eigvals",
-    infer=lambda x: x.new(x.shape[:-1], x.dtype.to_complex()),
+    rules=Rules(
+        infer=lambda x: x.new(x.shape[:-1], x.dtype.to_complex()),
+        cost=lambda outs, x, *rest: 10 * cubes(x),
+    ),
 )
 _Eigh = named_results("linalg_eigh", "eigenvalues", "eigenvectors")
 _Eig = named_results("linalg_eig", "eigenvalues", "eigenvectors")
@@ -390,9 +399,11 @@ def pinv_gradient(g: Tensor, inverse: Tensor, x: Tensor) -> Tensor:
 
 _pinv_record = factorisation(
     "linalg_pinv", "x", "atol rtol hermitian",
-    cost=lambda outs, x, *rest: 24 * cubes(x), by=_pinv,
-    grad=lambda g, x, out: pinv_gradient(g, out, x),
-    infer=lambda x, *rest: x.new((*x.shape[:-2], x.shape[-1], x.shape[-2]))
+    by=_pinv, grad=lambda g, x, out: pinv_gradient(g, out, x),
+    rules=Rules(
+        infer=lambda x, *rest: x.new((*x.shape[:-2], x.shape[-1], x.shape[-2])),
+        cost=lambda outs, x, *rest: 24 * cubes(x),
+    ),
 )  # fmt: skip
 
 

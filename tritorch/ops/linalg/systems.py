@@ -30,6 +30,7 @@ from tritorch.ops.linalg.spectra import pinv, pinv_gradient
 from tritorch.ops.pointwise.arithmetic import where
 from tritorch.ops.record.checks import host_values
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
@@ -46,12 +47,19 @@ def _solve_results(a: MetaArray, b: MetaArray) -> tuple[MetaArray, MetaArray]:
 
 _solve: Any = factorisation(
     "linalg_solve_ex", "a b",
-    cost=lambda outs, a, b, *rest: 2 * cubes(a) // 3 + 2 * a.shape[-1] * b.numel(),
-    cpu="linalg.solve_ex", outputs=0b01, layout="column-major",
-    grad=(
-        lambda g, a, out: -(_solved(a.mH, g[0]) @ out[0].mH),
-        lambda g, a: _solved(a.mH, g[0]),
-    ), infer=_solve_results
+    cpu="linalg.solve_ex",
+    grad=Gradient(
+        (
+            lambda g, a, out: -(_solved(a.mH, g[0]) @ out[0].mH),
+            lambda g, a: _solved(a.mH, g[0]),
+        ),
+        outputs=0b01,
+    ),
+    layout="column-major",
+    rules=Rules(
+        infer=_solve_results,
+        cost=lambda outs, a, b, *rest: 2 * cubes(a) // 3 + 2 * a.shape[-1] * b.numel(),
+    ),
 )  # fmt: skip
 _SolveEx = named_results("linalg_solve_ex", "result", "info")
 
@@ -114,10 +122,13 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 _inverse = factorisation(
     "linalg_inv_ex", "x",
-    cost=lambda outs, x, *rest: 2 * cubes(x),
-    cpu="linalg.inv_ex", outputs=0b01, layout="column-major",
-    grad=lambda g, out: -(out[0].mH @ (g[0] @ out[0].mH)),
-    infer=lambda x: (x.new(x.shape), x.new(x.shape[:-2], int32))
+    cpu="linalg.inv_ex",
+    grad=Gradient(lambda g, out: -(out[0].mH @ (g[0] @ out[0].mH)), outputs=0b01),
+    layout="column-major",
+    rules=Rules(
+        infer=lambda x: (x.new(x.shape), x.new(x.shape[:-2], int32)),
+        cost=lambda outs, x, *rest: 2 * cubes(x),
+    ),
 )  # fmt: skip
 _InvEx = named_results("linalg_inv_ex", "inverse", "info")
 
@@ -207,9 +218,11 @@ def _faddeev_le_verrier(x: Tensor) -> Tensor:
     return (m if n % 2 else -m).mH if n else m
 
 
-_cofactor = factorisation("linalg_cofactor", "x", cpu="linalg.cofactor",
-                          composed=_adjugate_gradient, infer=same,
-                          schema="(Tensor x) -> Tensor")  # fmt: skip
+_cofactor = factorisation(
+    "linalg_cofactor", "x",
+    schema="(Tensor x) -> Tensor", cpu="linalg.cofactor", composed=_adjugate_gradient,
+    rules=Rules(infer=same),
+)  # fmt: skip
 
 
 def _det_gradient(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
@@ -222,10 +235,9 @@ def _det_gradient(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
 _det: Any = factorisation(
     "linalg_det",
     "x",
-    cost=lambda outs, x, *rest: 2 * cubes(x) // 3,
     cpu="linalg.det",
     grad=_det_gradient,
-    infer=lambda x: x.new(x.shape[:-2]),
+    rules=Rules(infer=lambda x: x.new(x.shape[:-2]), cost=lambda outs, x, *rest: 2 * cubes(x) // 3),
 )
 
 
@@ -249,11 +261,9 @@ def _slogdet_results(x: MetaArray) -> tuple[MetaArray, MetaArray]:
 _slogdet = factorisation(
     "linalg_slogdet",
     "x",
-    cost=lambda outs, x, *rest: 2 * cubes(x) // 3,
     cpu="linalg.slogdet",
-    outputs=0b11,
-    grad=_slogdet_gradient,
-    infer=_slogdet_results,
+    grad=Gradient(_slogdet_gradient, outputs=0b11),
+    rules=Rules(infer=_slogdet_results, cost=lambda outs, x, *rest: 2 * cubes(x) // 3),
 )
 _LinalgSlogdet = named_results("linalg_slogdet", "sign", "logabsdet")
 _Slogdet = named_results("slogdet", "sign", "logabsdet")
@@ -326,11 +336,12 @@ _lstsq = factorisation(
     "linalg_lstsq",
     "a b",
     "rcond driver",
-    cost=lambda outs, a, b, *rest: 2 * cubes(a) + 4 * a.shape[-1] * b.numel(),
     cpu="linalg.lstsq",
-    outputs=0b0011,
-    joint=_lstsq_joint,
-    infer=_lstsq_results,
+    grad=Gradient(joint=_lstsq_joint, outputs=0b0011),
+    rules=Rules(
+        infer=_lstsq_results,
+        cost=lambda outs, a, b, *rest: 2 * cubes(a) + 4 * a.shape[-1] * b.numel(),
+    ),
 )
 _Lstsq = named_results("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")

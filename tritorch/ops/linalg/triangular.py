@@ -26,6 +26,7 @@ from tritorch.ops.linalg.common import (
 )
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import laid_out
 from tritorch.ops.record.outputs import exact_out
@@ -44,8 +45,8 @@ def _system_gradient(g: Tensor, a: Tensor, out: Tensor, upper: bool, unit: bool)
 _BLOCK = 64
 _inverse = factorisation(
     "triangular_inverse", "a", "upper unit",
-    cost=lambda outs, a, *rest: cubes(a) // 3, cpu="triangular.inverse", batch="lead", infer=same,
-    schema="(Tensor a, bool upper, bool unit) -> Tensor",
+    schema="(Tensor a, bool upper, bool unit) -> Tensor", cpu="triangular.inverse",
+    rules=Rules(infer=same, batch="lead", cost=lambda outs, a, *rest: cubes(a) // 3),
 )  # fmt: skip
 
 
@@ -68,13 +69,17 @@ def _by_blocks(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
 
 _solve: Any = factorisation(
     "linalg_solve_triangular", "a b", "upper unit",
-    cost=lambda outs, a, b, *rest: a.shape[-1] * b.numel(),
     schema="linalg_solve_triangular(a, b, upper=upper, unitriangular=unit)",
     cpu="triangular.solve_triangular", gpu=composed_backend(_by_blocks),
     grad=(
         _system_gradient,
         lambda g, a, upper, unit: _solve.call((a.mH, g), (not upper, unit)),
-    ), layout="column-major", infer=lambda a, b, *rest: b.new(b.shape)
+    ),
+    layout="column-major",
+    rules=Rules(
+        infer=lambda a, b, *rest: b.new(b.shape),
+        cost=lambda outs, a, b, *rest: a.shape[-1] * b.numel(),
+    ),
 )  # fmt: skip
 
 
@@ -155,12 +160,13 @@ _cholesky = factorisation(
     "linalg_cholesky_ex",
     "x",
     "upper",
-    cost=lambda outs, x, *rest: cubes(x) // 3,
     cpu="linalg.cholesky_ex",
+    grad=Gradient(_cholesky_gradient, outputs=0b01),
     layout="column-major",
-    outputs=0b01,
-    grad=_cholesky_gradient,
-    infer=lambda x, upper: (x.new(x.shape), x.new(x.shape[:-2], int32)),
+    rules=Rules(
+        infer=lambda x, upper: (x.new(x.shape), x.new(x.shape[:-2], int32)),
+        cost=lambda outs, x, *rest: cubes(x) // 3,
+    ),
 )
 _CholeskyEx = named_results("linalg_cholesky_ex", "L", "info")
 
@@ -221,11 +227,13 @@ _cholesky_solve: Any = factorisation(
     "cholesky_solve",
     "b factor",
     "upper",
-    cost=lambda outs, b, *rest: 2 * b.shape[-2] * b.numel(),
     by=_solved,
-    joint=_solve_joint,
+    grad=Gradient(joint=_solve_joint),
     layout="column-major",
-    infer=lambda b, factor, upper: b.new(b.shape),
+    rules=Rules(
+        infer=lambda b, factor, upper: b.new(b.shape),
+        cost=lambda outs, b, *rest: 2 * b.shape[-2] * b.numel(),
+    ),
 )
 
 

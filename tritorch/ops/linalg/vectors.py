@@ -8,17 +8,22 @@ from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import broadcast_shapes, require_scalar_type, require_tensor
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public, with_out
 
 _cross: Operator = Operator(
     "linalg_cross", "a b", "dim",
-    axes="along", cpu="vectors.cross",
+    cpu="vectors.cross",
     grad=(
         lambda g, b, dim: _cross.call((b.conj().expand(g.shape), g), (dim,)),
         lambda g, a, dim: _cross.call((g, a.conj().expand(g.shape)), (dim,)),
-    ), batch="dims", infer=lambda a, b, dim: a.new(broadcast_shapes(a.shape, b.shape))
+    ),
+    rules=Rules(
+        infer=lambda a, b, dim: a.new(broadcast_shapes(a.shape, b.shape)),
+        axes="along", batch="dims",
+    ),
 )  # fmt: skip
 
 

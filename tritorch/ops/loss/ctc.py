@@ -13,6 +13,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.loss.loss import reduction_mode
 from tritorch.ops.pointwise import arithmetic
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.shape import joining
@@ -78,16 +79,16 @@ def _results(x: MetaArray, targets: MetaArray, *rest: Any) -> tuple[MetaArray, M
 _ctc = Operator(
     "ctc_loss", "log_probs targets n_steps n_labels", "blank zero_infinity",
     schema="_ctc_loss.Tensor(log_probs, targets, n_steps, n_labels, blank, zero_infinity)",
-    outputs=0b01, node="_ctc_loss",
     cpu=lambda *given: backend("cpu", "ctc").ctc_loss(*given[:-1]),
-    gpu=lambda *given: backend("gpu", "ctc").ctc_loss(*given[:-1]),
-    joint=_gradient, composed=_composed, infer=_results
+    gpu=lambda *given: backend("gpu", "ctc").ctc_loss(*given[:-1]), composed=_composed,
+    grad=Gradient(joint=_gradient, node="_ctc_loss", outputs=0b01), rules=Rules(infer=_results),
 )  # fmt: skip
 _ctc_back = Operator(
     "ctc_loss_backward", "y log_probs targets n_steps n_labels loss alpha", "blank zero_infinity",
     schema="_ctc_loss_backward.Tensor(y, log_probs, targets, n_steps, n_labels, loss, alpha,"
         " blank, zero_infinity)",
-    kind="internal", cpu="ctc.ctc_loss_backward", infer=lambda y, x, *rest: x.new(x.shape)
+    kind="internal", cpu="ctc.ctc_loss_backward",
+    rules=Rules(infer=lambda y, x, *rest: x.new(x.shape)),
 )  # fmt: skip
 
 _WHERE = "(while checking arguments for ctc_loss_allocate_outputs)"

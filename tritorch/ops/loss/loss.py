@@ -29,6 +29,7 @@ from tritorch.ops.record.checks import (
     require_tensor,
 )
 from tritorch.ops.record.ends import ends_as, ends_with
+from tritorch.ops.record.groups import Gradient, Rules, Without
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, ndarray
 from tritorch.ops.record.publishing import functional
@@ -112,13 +113,11 @@ def _loss(name: str, kernel: str, params: str, of: Any, joint: Any) -> Operator:
         name,
         "input target",
         f"{params} mode".strip(),
-        composed=reduced,
-        joint=joint,
-        without="bool int complex",
-        kernel=kernel,
-        typed=2,
-        axes="elementwise",
         schema=f"{name}(input, target, {', '.join(('reduction(mode)', *params.split()))})",
+        composed=reduced,
+        grad=Gradient(joint=joint),
+        without=Without("bool int complex", kernel=kernel, typed=2),
+        rules=Rules(axes="elementwise"),
     )
 
 
@@ -263,12 +262,10 @@ def _bce_forward(p: Tensor, t: Tensor) -> Tensor:
 
 _bce = Operator(
     "binary_cross_entropy", "p t",
-    axes="elementwise",
-    schema="binary_cross_entropy(p, t, None, 0)",
-    composed=_bce_forward, without="bool int complex", typed=2,
-    layout="copy",
+    schema="binary_cross_entropy(p, t, None, 0)", composed=_bce_forward,
     grad=(lambda g, p, t: g * (p - t) / ((1 - p) * p).clamp(min=1e-12),
           lambda g, p: g * ((-p).log1p().clamp(min=-100) - p.log().clamp(min=-100))),
+    layout="copy", without=Without("bool int complex", typed=2), rules=Rules(axes="elementwise"),
 )  # fmt: skip
 
 
@@ -330,10 +327,10 @@ def _bce_of_logits_grad(
 
 _bce_with_logits = Operator(
     "binary_cross_entropy_with_logits", "input target weight pos_weight", "mode",
-    axes="elementwise",
     schema="binary_cross_entropy_with_logits(input, target, weight, pos_weight, "
         "reduction(mode))",
-    composed=_bce_of_logits, joint=_bce_of_logits_grad,
+    composed=_bce_of_logits, grad=Gradient(joint=_bce_of_logits_grad),
+    rules=Rules(axes="elementwise"),
 )  # fmt: skip
 
 PUBLIC["binary_cross_entropy_with_logits"] = binary_cross_entropy_with_logits
@@ -492,10 +489,9 @@ def _soft_margin_grad(g: Tensor, input: Tensor, target: Tensor, mode: str) -> Te
 
 _soft_margin_loss = Operator(
     "soft_margin_loss", "input target", "mode",
-    axes="elementwise",
-    schema="soft_margin_loss(input, target, reduction(mode))", grad=_soft_margin_grad,
-    layout="copy",
-    composed=lambda x, y, mode: reduce_loss((-y * x).exp().log1p(), mode),
+    schema="soft_margin_loss(input, target, reduction(mode))",
+    composed=lambda x, y, mode: reduce_loss((-y * x).exp().log1p(), mode), grad=_soft_margin_grad,
+    layout="copy", rules=Rules(axes="elementwise"),
 )  # fmt: skip
 
 
@@ -778,8 +774,11 @@ def _require_classes(array: Any, classes: int, ignore: int) -> None:
 _nll_rows = Operator(
     "nll_rows", "scores target", "ignore",
     schema="(Tensor scores, Tensor target, int ignore) -> (Tensor, Tensor)", kind="internal",
-    axes="nc,?->n,", cost=lambda outs, x, *rest: outs[0].numel(), cpu="loss.nll",
-    infer=lambda x, *rest: (x.new(x.shape[:1]), x.new((), int64)),
+    cpu="loss.nll",
+    rules=Rules(
+        infer=lambda x, *rest: (x.new(x.shape[:1]), x.new((), int64)), axes="nc,?->n,",
+        cost=lambda outs, x, *rest: outs[0].numel(),
+    ),
 )  # fmt: skip
 
 
@@ -836,25 +835,27 @@ PUBLIC["nll_loss"] = nll_loss
 
 _cross_entropy = Operator(
     "cross_entropy_rows", "logits target weight", "ignore smoothing",
-    axes="nc,?,c->n,n",
-    cost=lambda outs, x, *rest: 5 * x.numel(),
     schema="(Tensor logits, Tensor target, Tensor? weight, int ignore, float smoothing) -> "
-        "(Tensor, Tensor)", cpu="loss.cross_entropy",
-    outputs=0b01, node="CrossEntropy", lends="logits", without="bool int complex",
-    kernel="log_softmax_lastdim_kernel_impl",
-    joint=lambda g, logits, target, weight, out1, ignore, smoothing: (
-        _cross_entropy_grad.call((g[0], logits, target, weight, out1), (ignore, smoothing)),
-        None, None,
-    ), composed=lambda *given: _composed_rows(*given), batch="cross_entropy",
+        "(Tensor, Tensor)",
+    cpu="loss.cross_entropy", composed=lambda *given: _composed_rows(*given),
     parts=lambda *given: _rows_in_parts(*given),
-    infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], computed(x)))
+    grad=Gradient(
+        joint=lambda g, logits, target, weight, out1, ignore, smoothing: (
+            _cross_entropy_grad.call((g[0], logits, target, weight, out1), (ignore, smoothing)),
+            None, None,
+        ),
+        node="CrossEntropy", outputs=0b01, lends="logits",
+    ),
+    without=Without("bool int complex", kernel="log_softmax_lastdim_kernel_impl"),
+    rules=Rules(
+        infer=lambda x, *rest: (x.new(x.shape[:-1]), x.new(x.shape[:-1], computed(x))),
+        axes="nc,?,c->n,n", batch="cross_entropy", cost=lambda outs, x, *rest: 5 * x.numel(),
+    ),
 )  # fmt: skip
 _cross_entropy_grad: Operator = Operator(
     "cross_entropy_backward",
     "g logits target weight lse",
     "ignore smoothing",
-    axes="n,nc,?,?,n->nc",
-    cost=lambda outs, g, x, *rest: 3 * x.numel(),
     schema="(Tensor g, Tensor logits, Tensor target, Tensor? weight, Tensor lse, int ignore,"
     " float smoothing) -> Tensor",
     kind="internal",
@@ -864,9 +865,13 @@ _cross_entropy_grad: Operator = Operator(
     gpu=lambda g, x, t, w, lse, ignore, s: backend("gpu", "loss").cross_entropy_backward(
         g, x, t, w, ignore, s, lse
     ),
-    batch="cross_entropy",
     parts=lambda *given: _row_gradients_in_parts(*given),
-    infer=lambda g, x, *rest: x.new(x.shape),
+    rules=Rules(
+        infer=lambda g, x, *rest: x.new(x.shape),
+        axes="n,nc,?,?,n->nc",
+        batch="cross_entropy",
+        cost=lambda outs, g, x, *rest: 3 * x.numel(),
+    ),
 )
 
 
@@ -876,9 +881,10 @@ def _count(chosen: Any) -> Any:
 
 # Whoever notes calls is told of this in place of a number that values decide.
 _kept_labels = Operator(
-    "kept_labels", "target", "ignore", schema="(Tensor target, int ignore) -> Tensor",
-    kind="internal", cpu=arrays.by_steps(lambda t, ignore: _count(arrays.not_equal(t, ignore))),
-    infer=lambda t, ignore: t.new((), int64),
+    "kept_labels", "target", "ignore",
+    schema="(Tensor target, int ignore) -> Tensor", kind="internal",
+    cpu=arrays.by_steps(lambda t, ignore: _count(arrays.not_equal(t, ignore))),
+    rules=Rules(infer=lambda t, ignore: t.new((), int64)),
 )  # fmt: skip
 
 

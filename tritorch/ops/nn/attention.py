@@ -18,6 +18,7 @@ from tritorch.ops.interpret.vmap import active
 from tritorch.ops.random.random import reserve
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import broadcast_shapes
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name
@@ -119,29 +120,34 @@ def _like(x: Any, shape: tuple[int, ...]) -> Any:
 # With dropout (p) on the GPU only, where kernels draw the numbers again from a seed's offset.
 _attention = Operator(
     "scaled_dot_product_attention", "q k v mask", "causal scale seed offset p",
-    axes="...ld,...sd,...sv,?->...lv,...l",
-    cost=lambda outs, q, k, v, *rest: 2 * (q.numel() + outs[0].numel()) * k.shape[-2],
     schema="(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale, int seed, "
-        "int offset, float p) -> (Tensor, Tensor)", outputs=0b01,
-    cpu="attention.attention",
+        "int offset, float p) -> (Tensor, Tensor)",
+    cpu="attention.attention", composed=_composed,
+    grad=Gradient(
+        joint=_attention_grad,
+        node="_scaled_dot_product_flash_attention{'_for_cpu' if p == 0 else ''}(q, k, v, 0.0, "
+            "causal, attn_mask=mask, scale=scale)",
+        outputs=0b01,
+    ),
     layout="copy",
-    node="_scaled_dot_product_flash_attention{'_for_cpu' if p == 0 else ''}(q, k, v, 0.0, "
-        "causal, attn_mask=mask, scale=scale)",
-    joint=_attention_grad, composed=_composed,
-    batch="attention", infer=lambda q, k, v, *rest: (
-        _like(q, (*q.shape[:-1], v.shape[-1])), q.new(q.shape[:-1], computed(q))
-    )
+    rules=Rules(
+        infer=lambda q, k, v, *rest: (
+            _like(q, (*q.shape[:-1], v.shape[-1])), q.new(q.shape[:-1], computed(q))
+        ),
+        axes="...ld,...sd,...sv,?->...lv,...l", batch="attention",
+        cost=lambda outs, q, k, v, *rest: 2 * (q.numel() + outs[0].numel()) * k.shape[-2],
+    ),
 )  # fmt: skip
 _attention_back = Operator(
     "attention_backward", "y q k v mask out_ lse", "causal scale seed offset p",
-    axes="...lv,...ld*,...sd,...sv,?,...lv,...l->...ld,...sd,...sv",
-    cost=lambda outs, y, q, k, v, *rest: (6 * q.numel() + 4 * y.numel()) * k.shape[-2],
     schema="(Tensor y, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor out_, Tensor lse, "
         "bool causal, float scale, int seed, int offset, float p) -> (Tensor, Tensor, Tensor)",
-    kind="internal", outputs=0b111,
-    cpu="attention.attention_backward",
-    batch="attention",
-    infer=lambda y, q, k, v, *rest: (_like(q, q.shape), _like(k, k.shape), _like(v, v.shape))
+    kind="internal", cpu="attention.attention_backward", grad=Gradient(outputs=0b111),
+    rules=Rules(
+        infer=lambda y, q, k, v, *rest: (_like(q, q.shape), _like(k, k.shape), _like(v, v.shape)),
+        axes="...lv,...ld*,...sd,...sv,?,...lv,...l->...ld,...sd,...sv", batch="attention",
+        cost=lambda outs, y, q, k, v, *rest: (6 * q.numel() + 4 * y.numel()) * k.shape[-2],
+    ),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from tritorch.core.published import FUNCTIONAL, PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import require_tensor
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import cpp_name
 from tritorch.ops.record.sizes import convolution_flops, convolved
@@ -50,9 +51,8 @@ _convolution = Operator(
     "convolution",
     "x w b",
     _PARAMS,
-    axes=lambda x, w, b, *rest: "bc{0},{1},o->bo{0}".format(*convolved(len(x.shape) - 2, rest[3])),
-    cost=lambda outs, x, w, b, *rest: convolution_flops(rest[3], x, outs[0], w.shape),
     cpu="conv.convolution",
+    fuses="convolution",
     grad=(
         lambda g, x, w, stride, padding, dilation, transposed, output_padding, groups: _input.call(
             (g, w), (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups)
@@ -62,19 +62,20 @@ _convolution = Operator(
         ),
         lambda g: g.sum([i for i in range(g.ndim) if i != 1]),
     ),
-    batch="convolution",
-    fuses="convolution",
     layout="any format x w",
-    infer=convolution_result,
+    rules=Rules(
+        infer=convolution_result,
+        axes=lambda x, w, b, *rest: "bc{0},{1},o->bo{0}".format(
+            *convolved(len(x.shape) - 2, rest[3])
+        ),
+        batch="convolution",
+        cost=lambda outs, x, w, b, *rest: convolution_flops(rest[3], x, outs[0], w.shape),
+    ),
 )
 _input: Operator = Operator(
     "convolution_input",
     "y w",
     "shape " + _PARAMS,
-    axes=lambda y, other, shape, *rest: "bo{0},{1}->bc{0}".format(
-        *convolved(len(y.shape) - 2, rest[3])
-    ),
-    cost=lambda outs, y, w, shape, *rest: convolution_flops(rest[3], outs[0], y, w.shape),
     schema="(Tensor y, Tensor w, SymInt[] shape, int[] stride, int[] padding, int[] "
     "dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
     kind="internal",
@@ -90,18 +91,20 @@ _input: Operator = Operator(
             (y, g), (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups)
         ),
     ),
-    batch="convolution_input",
     layout="any format",
-    infer=lambda y, w, shape, *rest: y.new(shape),
+    rules=Rules(
+        infer=lambda y, w, shape, *rest: y.new(shape),
+        axes=lambda y, other, shape, *rest: "bo{0},{1}->bc{0}".format(
+            *convolved(len(y.shape) - 2, rest[3])
+        ),
+        batch="convolution_input",
+        cost=lambda outs, y, w, shape, *rest: convolution_flops(rest[3], outs[0], y, w.shape),
+    ),
 )
 _weight: Operator = Operator(
     "convolution_weight",
     "y x",
     "shape " + _PARAMS,
-    axes=lambda y, other, shape, *rest: "bo{0},bc{0}->{1}".format(
-        *convolved(len(y.shape) - 2, rest[3])
-    ),
-    cost=lambda outs, y, x, shape, *rest: convolution_flops(rest[3], x, y, shape),
     schema="(Tensor y, Tensor x, SymInt[] shape, int[] stride, int[] padding, int[] "
     "dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
     kind="internal",
@@ -117,9 +120,15 @@ _weight: Operator = Operator(
             (y, g), (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups)
         ),
     ),
-    batch="convolution_weight",
     layout="any format",
-    infer=lambda y, x, shape, *rest: y.new(shape),
+    rules=Rules(
+        infer=lambda y, x, shape, *rest: y.new(shape),
+        axes=lambda y, other, shape, *rest: "bo{0},bc{0}->{1}".format(
+            *convolved(len(y.shape) - 2, rest[3])
+        ),
+        batch="convolution_weight",
+        cost=lambda outs, y, x, shape, *rest: convolution_flops(rest[3], x, y, shape),
+    ),
 )
 
 

@@ -16,6 +16,7 @@ from tritorch.ops.nn.conv import _PARAMS, _convolution, _input, _weight, convolu
 from tritorch.ops.nn.norm import _composed_batch
 from tritorch.ops.pointwise.pointwise import rsqrt
 from tritorch.ops.record.backends import backend
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.sizes import convolved, normalised
@@ -38,30 +39,38 @@ _with_statistics = Operator(
     "convolution_with_statistics",
     "x w b",
     _PARAMS + " eps",
-    axes=lambda x, w, b, *rest: "bc{0},{1},o->bo{0},?,?,?".format(
-        *convolved(len(x.shape) - 2, rest[3])
-    ),
     schema="(Tensor x, Tensor w, Tensor? b, int[] stride, int[] padding, int[] dilation, "
     "bool transposed, int[] output_padding, int groups, float eps) -> (Tensor, "
     "Tensor, Tensor, Tensor)",
     cpu=_on_cpu,
     gpu=lambda *args: backend("gpu", "conv").with_statistics(*args),
-    outputs=0b0001,
-    node="Convolution",
-    grad=(
-        lambda g, x, w, stride, padding, dilation, transposed, output_padding, groups: _input.call(
-            (g[0], w),
-            (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups),
-        ),
-        lambda g, x, w, stride, padding, dilation, transposed, output_padding, groups: _weight.call(
-            (g[0], x),
-            (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups),
-        ),
-        lambda g: g[0].sum([i for i in range(g[0].ndim) if i != 1]),
-    ),
     composed=lambda x, w, b, *rest: _convolution.call((x, w, b), rest[:-1]),
-    batch="convolution_with_statistics",
-    infer=_with_statistics_results,
+    grad=Gradient(
+        (
+            lambda g, x, w, stride, padding, dilation, transposed, output_padding, groups: (
+                _input.call(
+                    (g[0], w),
+                    (tuple(x.shape), stride, padding, dilation, transposed, output_padding, groups),
+                )
+            ),
+            lambda g, x, w, stride, padding, dilation, transposed, output_padding, groups: (
+                _weight.call(
+                    (g[0], x),
+                    (tuple(w.shape), stride, padding, dilation, transposed, output_padding, groups),
+                )
+            ),
+            lambda g: g[0].sum([i for i in range(g[0].ndim) if i != 1]),
+        ),
+        node="Convolution",
+        outputs=0b0001,
+    ),
+    rules=Rules(
+        infer=_with_statistics_results,
+        axes=lambda x, w, b, *rest: "bc{0},{1},o->bo{0},?,?,?".format(
+            *convolved(len(x.shape) - 2, rest[3])
+        ),
+        batch="convolution_with_statistics",
+    ),
 )
 
 
@@ -106,17 +115,21 @@ _normalised = Operator(
     "batch_norm_add_relu",
     "x w b z mean rstd",
     "training relu eps",
-    axes=lambda x, *rest: "b*c{0},c,c,b*c{0},c,c->b*c{0}".format(normalised(len(x.shape) - 2)[0]),
     schema="(Tensor x, Tensor? w, Tensor? b, Tensor? z, Tensor mean, Tensor rstd, bool "
     "training, bool relu, float eps) -> Tensor",
     cpu=_plainly,
     gpu=lambda x, w, b, z, mean, rstd, training, relu, eps: backend("gpu", "norm").normalised(
         x, w, b, z, mean, rstd, relu
     ),
-    joint=_gradients,
     composed=_composed,
-    batch="channels",
-    infer=lambda x, *rest: x.new(x.shape, None, copy_strides(x.shape, x.strides)),
+    grad=Gradient(joint=_gradients),
+    rules=Rules(
+        infer=lambda x, *rest: x.new(x.shape, None, copy_strides(x.shape, x.strides)),
+        axes=lambda x, *rest: "b*c{0},c,c,b*c{0},c,c->b*c{0}".format(
+            normalised(len(x.shape) - 2)[0]
+        ),
+        batch="channels",
+    ),
 )
 _back = Operator(
     "batch_norm_add_relu_backward",
@@ -125,15 +138,17 @@ _back = Operator(
     schema="(Tensor y, Tensor x, Tensor? out_, Tensor? w, Tensor mean, Tensor rstd, bool "
     "training, bool adds) -> (Tensor, Tensor, Tensor, Tensor)",
     kind="internal",
-    outputs=0b1111,
     cpu=_plain_gradients,
     gpu=lambda *args: backend("gpu", "norm").normalised_backward(*args),
-    batch="channels",
-    infer=lambda y, x, *rest: (
-        x.new(x.shape),
-        x.new(x.shape[1:2]),
-        x.new(x.shape[1:2]),
-        x.new(x.shape),
+    grad=Gradient(outputs=0b1111),
+    rules=Rules(
+        infer=lambda y, x, *rest: (
+            x.new(x.shape),
+            x.new(x.shape[1:2]),
+            x.new(x.shape[1:2]),
+            x.new(x.shape),
+        ),
+        batch="channels",
     ),
 )
 

@@ -20,6 +20,7 @@ from tritorch.ops.random.random import reserve, sample
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import require_kernel
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
@@ -53,21 +54,22 @@ def _like(x: MetaArray, kind: dtype | None = None) -> MetaArray:
 # The CPU keeps what it kept; the GPU draws the numbers again, unless the mask is asked for.
 _dropout = Operator(
     "dropout", "x", "p",
-    axes="...->...,?",
-    schema="(Tensor x, float p) -> (Tensor, Tensor)",
-    cpu=_drop, gpu=_drop_with_mask, outputs=0b01, node="NativeDropout", kind="random",
-    grad=lambda g, out1, p: g[0] * out1 * _scale(g[0], p),
-    infer=lambda x, p: (_like(x), _like(x, bool_)),
+    schema="(Tensor x, float p) -> (Tensor, Tensor)", kind="random", cpu=_drop,
+    gpu=_drop_with_mask,
+    grad=Gradient(
+        lambda g, out1, p: g[0] * out1 * _scale(g[0], p), node="NativeDropout", outputs=0b01,
+    ),
+    rules=Rules(infer=lambda x, p: (_like(x), _like(x, bool_)), axes="...->...,?"),
 )  # fmt: skip
 _dropout_again: Operator = Operator(
     "dropout_again", "x", "p seed offset",
-    axes="...->...",
-    schema="(Tensor x, float p, int seed, int offset) -> Tensor",
-    gpu="random.dropout", kind="internal",
-    node="NativeDropout",
-    grad=lambda g, p, seed, offset: _dropout_again.call((g,), (p, seed, offset)),
-    batch="elementwise", fuses="drop",
-    infer=same
+    schema="(Tensor x, float p, int seed, int offset) -> Tensor", kind="internal",
+    gpu="random.dropout", fuses="drop",
+    grad=Gradient(
+        lambda g, p, seed, offset: _dropout_again.call((g,), (p, seed, offset)),
+        node="NativeDropout",
+    ),
+    rules=Rules(infer=same, axes="...->...", batch="elementwise"),
 )  # fmt: skip
 
 

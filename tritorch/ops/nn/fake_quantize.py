@@ -18,6 +18,7 @@ from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.tensor import Tensor
 from tritorch.ops.pointwise.arithmetic import where
 from tritorch.ops.record.apply import apply
+from tritorch.ops.record.groups import Gradient
 from tritorch.ops.record.kinds import ternary
 from tritorch.ops.record.publishing import public
 from tritorch.ops.shape import factory
@@ -37,10 +38,13 @@ def _fake_quantize(x: Any, scale: Any, low: Any, high: Any) -> Any:
 # low, high: the bounds less the zero point, so that four operands are enough.
 _fake, _fake_channel = (
     ternary(
-        name, "x scale low high", _fake_quantize, without="bool int complex", gpu="fake_quantize",
-        node=f"FakeQuantizePer{of}AffineCachemask",
-        schema="(Tensor x, Tensor scale, Tensor low, Tensor high) -> Tensor",
-        grad=(lambda g, x, scale, low, high: g * _inside(x, scale, low, high), None, None, None),
+        name, "x scale low high", _fake_quantize,
+        schema="(Tensor x, Tensor scale, Tensor low, Tensor high) -> Tensor", gpu="fake_quantize",
+        grad=Gradient(
+            lambda g, x, scale, low, high: g * _inside(x, scale, low, high),
+            node=f"FakeQuantizePer{of}AffineCachemask",
+        ),
+        without="bool int complex",
     )
     for name, of in (("fake_quantize", "Tensor"), ("fake_quantize_channels", "Channel"))
 )  # fmt: skip

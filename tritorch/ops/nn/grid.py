@@ -15,6 +15,7 @@ from tritorch.ops.pointwise.arithmetic import where
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.checks import require_scalar_type
 from tritorch.ops.record.ends import ends_as, ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.spelling import spelled
@@ -103,17 +104,21 @@ def _gradient(g: Tensor, x: Tensor, grid: Tensor, mode: int, padding: int, align
 
 
 _sample = Operator(
-    "grid_sampler", "x grid", "mode padding align", layout="row-major",
-    cpu=composed_backend(_composed),
-    gpu="grid.grid_sample", joint=_gradient, composed=_composed,
-    batch="fold", infer=lambda x, grid, *rest: x.new((*x.shape[:2], *grid.shape[1:-1]))
+    "grid_sampler", "x grid", "mode padding align",
+    cpu=composed_backend(_composed), gpu="grid.grid_sample", composed=_composed,
+    grad=Gradient(joint=_gradient), layout="row-major",
+    rules=Rules(
+        infer=lambda x, grid, *rest: x.new((*x.shape[:2], *grid.shape[1:-1])), batch="fold",
+    ),
 )  # fmt: skip
 _back = Operator(
     "grid_sampler_backward", "y x grid", "mode padding align needs_x needs_grid",
     schema="(Tensor y, Tensor x, Tensor grid, int mode, int padding, bool align, bool "
-        "needs_x, bool needs_grid) -> (Tensor, Tensor)", kind="internal",
-    gpu="grid.grid_sample_backward", outputs=0b11,
-    batch="fold", infer=lambda y, x, grid, *rest: (x.new(x.shape), grid.new(grid.shape))
+        "needs_x, bool needs_grid) -> (Tensor, Tensor)",
+    kind="internal", gpu="grid.grid_sample_backward", grad=Gradient(outputs=0b11),
+    rules=Rules(
+        infer=lambda y, x, grid, *rest: (x.new(x.shape), grid.new(grid.shape)), batch="fold",
+    ),
 )  # fmt: skip
 
 

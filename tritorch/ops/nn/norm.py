@@ -18,6 +18,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.record import checks
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.record.groups import Gradient, Rules, Without
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
@@ -69,10 +70,37 @@ def _per_channel(v: Any, x: Tensor) -> Any:
     return None if v is None else reshape(v, [-1 if i == 1 else 1 for i in range(x.ndim)])
 
 
+def _normalised(
+    x: Tensor, w: Any, b: Any, dims: list[int], eps: float, moments: Any
+) -> tuple[Tensor, Any, Tensor]:
+    """(x - mean) / sqrt(variance + eps), scaled and shifted; the mean, if any, and 1 / std.
+
+    moments: gives the variance and the mean of x over dims, or None for a mean of 0."""
+    variance, mean = moments(x, dims)
+    rstd = (variance + eps).rsqrt()
+    return _affine((x if mean is None else x - mean) * rstd, w, b), mean, rstd
+
+
+def _moments(x: Tensor, dims: list[int]) -> Any:
+    return var_mean(x, dims, correction=0, keepdim=True)
+
+
+def _moments_in_parts(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
+    """The variance and the mean, of operators that written kernels have."""
+    mean = x.mean(dims, keepdim=True)
+    return (x - mean).square().mean(dims, keepdim=True), mean
+
+
+def _square_mean(x: Tensor, dims: list[int]) -> tuple[Tensor, None]:
+    return x.square().mean(dims, keepdim=True), None
+
+
+def _last(x: Tensor, n: int) -> list[int]:
+    return list(range(x.ndim - n, x.ndim))
+
+
 def _composed_layer(x: Tensor, w: Any, b: Any, n: int, eps: float) -> Tensor:
-    dims = list(range(x.ndim - n, x.ndim))
-    variance, mean = var_mean(x, dims, correction=0, keepdim=True)
-    return _affine((x - mean) * (variance + eps).rsqrt(), w, b)
+    return _normalised(x, w, b, _last(x, n), eps, _moments)[0]
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -90,56 +118,64 @@ def summed_rows(x: Tensor, before: int, dtype: Any = None) -> Tensor:
 def _layer_in_parts(
     x: Tensor, w: Any, b: Any, n: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    dims, lead, wide = list(range(x.ndim - n, x.ndim)), x.shape[: x.ndim - n], _wide(x)
-    mean = wide.mean(dims, keepdim=True)
-    rstd = ((wide - mean).square().mean(dims, keepdim=True) + eps).rsqrt()
-    y = _affine((wide - mean) * rstd, w, b)
+    y, mean, rstd = _normalised(_wide(x), w, b, _last(x, n), eps, _moments_in_parts)
+    lead = x.shape[: x.ndim - n]
     return y.to(x.dtype), reshape(mean, lead), reshape(rstd, lead)
 
 
-def _layer_gradients_in_parts(
-    y: Tensor, x: Tensor, w: Any, mean: Tensor, rstd: Tensor, n: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    lead, wide = x.shape[: x.ndim - n], _wide(y)
-    dims, rows = list(range(x.ndim - n, x.ndim)), (*lead, *(1,) * n)
+def _row_gradients_in_parts(
+    y: Tensor, x: Tensor, w: Any, mean: Any, rstd: Tensor, n: int
+) -> tuple[Tensor, ...]:
+    """The gradients of x, weight and bias; without a mean, of x and weight."""
+    dims, rows, wide = _last(x, n), (*x.shape[: x.ndim - n], *(1,) * n), _wide(y)
     rstd = reshape(rstd, rows)
-    normal = (_wide(x) - reshape(mean, rows)) * rstd
+    normal = (_wide(x) if mean is None else _wide(x) - reshape(mean, rows)) * rstd
     g = wide if w is None else wide * w
     along = (g * normal).mean(dims, keepdim=True)
-    dx = (g - g.mean(dims, keepdim=True) - normal * along) * rstd
+    centred = g if mean is None else g - g.mean(dims, keepdim=True)
+    dx = ((centred - normal * along) * rstd).to(x.dtype)
     of_weight = summed_rows(wide * normal, x.ndim - n, x.dtype)
-    return dx.to(x.dtype), of_weight, summed_rows(wide, x.ndim - n, x.dtype)
+    if mean is None:
+        return dx, of_weight
+    return dx, of_weight, summed_rows(wide, x.ndim - n, x.dtype)
 
 
 _layer = Operator(
     "layer_norm",
     "x w b",
     "n eps",
-    axes=lambda x, w, b, n, eps: "...{0},{1},{1}->...{0},?,?".format(*normalised(n)),
     schema="(Tensor x, Tensor? w, Tensor? b, int n, float eps) -> (Tensor, Tensor, Tensor)",
-    outputs=0b001,
     cpu=by_steps(lambda x, w, b, n, eps: backend("cpu", "norm").layer_norm(x, n, w, b, eps)),
     gpu=lambda x, w, b, n, eps: backend("gpu", "norm").layer_norm(x, n, w, b, eps),
-    node="native_layer_norm(x, x.shape[x.ndim - n :], w, b, eps)",
-    without="bool int complex",
-    kernel="LayerNormKernelImpl",
-    joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),
     composed=_composed_layer,
     parts=_layer_in_parts,
-    unread="b",
-    batch="norm_of_rows",
-    infer=_layer_norm_results,
+    grad=Gradient(
+        joint=lambda g, x, w, out1, out2, n: _layer_back.call((g[0], x, w, out1, out2), (n,)),
+        node="native_layer_norm(x, x.shape[x.ndim - n :], w, b, eps)",
+        outputs=0b001,
+        unread="b",
+    ),
+    without=Without("bool int complex", kernel="LayerNormKernelImpl"),
+    rules=Rules(
+        infer=_layer_norm_results,
+        axes=lambda x, w, b, n, eps: "...{0},{1},{1}->...{0},?,?".format(*normalised(n)),
+        batch="norm_of_rows",
+    ),
 )
 _layer_back: Operator = Operator(
     "layer_norm_backward", "y x w mean rstd", "n",
-    axes=lambda y, x, w, m, r, n: "...{0},...{0},{1},?,?->...{0},{1},{1}".format(*normalised(n)),
-    cost=lambda outs, y, x, *rest: 12 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, int n) -> (Tensor, "
-        "Tensor, Tensor)", kind="internal", outputs=0b111,
+        "Tensor, Tensor)",
+    kind="internal",
     cpu=by_steps(
         lambda y, x, w, m, r, n: backend("cpu", "norm").layer_norm_backward(y, x, n, w, m, r)),
     gpu=lambda y, x, w, m, r, n: backend("gpu", "norm").layer_norm_backward(y, x, n, w, m, r),
-    batch="norm_of_rows_backward", infer=_rows_gradients, parts=_layer_gradients_in_parts
+    parts=_row_gradients_in_parts, grad=Gradient(outputs=0b111),
+    rules=Rules(
+        infer=_rows_gradients,
+        axes=lambda *given: "...{0},...{0},{1},?,?->...{0},{1},{1}".format(*normalised(given[-1])),
+        batch="norm_of_rows_backward", cost=lambda outs, y, x, *rest: 12 * x.numel(),
+    ),
 )  # fmt: skip
 
 
@@ -219,54 +255,47 @@ PUBLIC["native_layer_norm"] = native_layer_norm
 
 
 def _composed_rms(x: Tensor, w: Any, n: int, eps: float) -> Tensor:
-    dims = list(range(x.ndim - n, x.ndim))
-    return _affine(x * (x.square().mean(dims, keepdim=True) + eps).rsqrt(), w, None)
+    return _normalised(x, w, None, _last(x, n), eps, _square_mean)[0]
 
 
 def _rms_in_parts(x: Tensor, w: Any, n: int, eps: float) -> tuple[Tensor, Tensor]:
-    dims, wide = list(range(x.ndim - n, x.ndim)), _wide(x)
-    rstd = (wide.square().mean(dims, keepdim=True) + eps).rsqrt()
-    return _affine(wide * rstd, w, None).to(x.dtype), reshape(rstd, x.shape[: x.ndim - n])
-
-
-def _rms_gradients_in_parts(
-    y: Tensor, x: Tensor, w: Any, rstd: Tensor, n: int
-) -> tuple[Tensor, Tensor]:
-    dims, wide = list(range(x.ndim - n, x.ndim)), _wide(y)
-    rstd = reshape(rstd, (*x.shape[: x.ndim - n], *(1,) * n))
-    normal = _wide(x) * rstd
-    g = wide if w is None else wide * w
-    dx = (g - normal * (g * normal).mean(dims, keepdim=True)) * rstd
-    return dx.to(x.dtype), summed_rows(wide * normal, x.ndim - n, x.dtype)
+    y, _, rstd = _normalised(_wide(x), w, None, _last(x, n), eps, _square_mean)
+    return y.to(x.dtype), reshape(rstd, x.shape[: x.ndim - n])
 
 
 _rms = Operator(
     "rms_norm",
     "x w",
     "n eps",
-    axes=lambda x, w, n, eps: "...{0},{1}->...{0},?".format(*normalised(n)),
     schema="_fused_rms_norm(x, x.shape[x.ndim - n :], w, eps)",
-    without="bool int",
-    outputs=0b01,
     cpu=by_steps(lambda x, w, n, eps: backend("cpu", "norm").rms_norm(x, n, w, eps)),
     gpu=lambda x, w, n, eps: backend("gpu", "norm").rms_norm(x, n, w, eps),
-    joint=lambda g, x, w, out1, n: _rms_back.call((g[0], x, w, out1), (n,)),
     composed=_composed_rms,
     parts=_rms_in_parts,
+    grad=Gradient(
+        joint=lambda g, x, w, out1, n: _rms_back.call((g[0], x, w, out1), (n,)), outputs=0b01
+    ),
     layout="format",
-    batch="norm_of_rows",
-    infer=_rms_norm_results,
+    without="bool int",
+    rules=Rules(
+        infer=_rms_norm_results,
+        axes=lambda x, w, n, eps: "...{0},{1}->...{0},?".format(*normalised(n)),
+        batch="norm_of_rows",
+    ),
 )
 _rms_back: Operator = Operator(
     "rms_norm_backward", "y x w rstd", "n",
-    axes=lambda y, x, w, r, n: "...{0},...{0},{1},?->...{0},{1}".format(*normalised(n)),
-    cost=lambda outs, y, x, *rest: 8 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor rstd, int n) -> (Tensor, Tensor)",
-    kind="internal", outputs=0b11,
+    kind="internal",
     cpu=by_steps(lambda y, x, w, r, n: backend("cpu", "norm").rms_norm_backward(y, x, n, w, r)),
     gpu=lambda y, x, w, r, n: backend("gpu", "norm").rms_norm_backward(y, x, n, w, r),
-    batch="norm_of_rows_backward", infer=lambda *given: _rows_gradients(*given)[:2],
-    parts=_rms_gradients_in_parts,
+    parts=lambda y, x, w, r, n: _row_gradients_in_parts(y, x, w, None, r, n),
+    grad=Gradient(outputs=0b11),
+    rules=Rules(
+        infer=lambda *given: _rows_gradients(*given)[:2],
+        axes=lambda y, x, w, r, n: "...{0},...{0},{1},?->...{0},{1}".format(*normalised(n)),
+        batch="norm_of_rows_backward", cost=lambda outs, y, x, *rest: 8 * x.numel(),
+    ),
 )  # fmt: skip
 
 
@@ -296,49 +325,53 @@ PUBLIC["rms_norm"] = rms_norm
 # ---- group norm ----------------------------------------------------------------------------------
 
 
-def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tensor:
+def _by_group(
+    x: Tensor, w: Any, b: Any, groups: int, eps: float, moments: Any
+) -> tuple[Tensor, Any, Tensor]:
     flat = reshape(x, (x.shape[0], groups, -1))
-    out = reshape(_composed_layer(flat, None, None, 1, eps), x.shape)
-    return _affine(out, _per_channel(w, x), _per_channel(b, x))
+    y, mean, rstd = _normalised(flat, None, None, [2], eps, moments)
+    return _affine(reshape(y, x.shape), _per_channel(w, x), _per_channel(b, x)), mean, rstd
+
+
+def _composed_group(x: Tensor, w: Any, b: Any, groups: int, eps: float) -> Tensor:
+    return _by_group(x, w, b, groups, eps, _moments)[0]
 
 
 def _group_in_parts(
     x: Tensor, w: Any, b: Any, groups: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    y, mean, rstd = _layer_in_parts(
-        reshape(_wide(x), (x.shape[0], groups, -1)), None, None, 1, eps
-    )  # fmt: skip
-    y = _affine(reshape(y, x.shape), _per_channel(w, x), _per_channel(b, x))
-    return y.to(x.dtype), mean, rstd
+    y, mean, rstd = _by_group(_wide(x), w, b, groups, eps, _moments_in_parts)
+    lead = (x.shape[0], groups)
+    return y.to(x.dtype), reshape(mean, lead), reshape(rstd, lead)
 
 
 _group = Operator(
     "group_norm", "x w b", "groups eps",
-    axes=lambda x, *rest: "bc*{0},c,c->bc*{0},?,?".format(normalised(len(x.shape) - 2)[0]),
     schema="native_group_norm(x, w, b, x.shape[0], x.shape[1], x.shape[2:].numel(), groups, "
-        "eps)", outputs=0b001, node="NativeGroupNorm", layout="format",
-    without="bool int complex", kernel="GroupNormKernelImpl",
+        "eps)",
     cpu=by_steps(
         lambda x, w, b, groups, eps: backend("cpu", "norm").group_norm(x, groups, w, b, eps)),
     gpu=lambda x, w, b, groups, eps: backend("gpu", "norm").group_norm(x, groups, w, b, eps),
-    joint=lambda g, x, w, out1, out2, groups: _group_back.call(
-        (g[0], x, w, out1, out2), (groups,)),
-    composed=_composed_group, parts=_group_in_parts, unread="b", batch="channels",
-    infer=_group_norm_results
+    composed=_composed_group, parts=_group_in_parts,
+    grad=Gradient(
+        joint=lambda g, x, w, out1, out2, groups: _group_back.call(
+            (g[0], x, w, out1, out2), (groups,)),
+        node="NativeGroupNorm", outputs=0b001, unread="b",
+    ),
+    layout="format", without=Without("bool int complex", kernel="GroupNormKernelImpl"),
+    rules=Rules(
+        infer=_group_norm_results,
+        axes=lambda x, *rest: "bc*{0},c,c->bc*{0},?,?".format(normalised(len(x.shape) - 2)[0]),
+        batch="channels",
+    ),
 )  # fmt: skip
 _group_back: Operator = Operator(
     "group_norm_backward",
     "y x w mean rstd",
     "groups",
-    axes=lambda y, x, *rest: "bc*{0},bc*{0},c,?,?->bc*{0},c,c".format(
-        normalised(len(x.shape) - 2)[0]
-    ),
-    cost=lambda outs, y, x, *rest: 12 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, int groups) -> "
     "(Tensor, Tensor, Tensor)",
     kind="internal",
-    layout="format x",
-    outputs=0b111,
     cpu=by_steps(
         lambda y, x, w, m, r, groups: backend("cpu", "norm").group_norm_backward(
             y, x, groups, w, m, r
@@ -347,8 +380,16 @@ _group_back: Operator = Operator(
     gpu=lambda y, x, w, m, r, groups: backend("gpu", "norm").group_norm_backward(
         y, x, groups, w, m, r
     ),
-    batch="channels",
-    infer=_channel_gradients,
+    grad=Gradient(outputs=0b111),
+    layout="format x",
+    rules=Rules(
+        infer=_channel_gradients,
+        axes=lambda y, x, *rest: "bc*{0},bc*{0},c,?,?->bc*{0},c,c".format(
+            normalised(len(x.shape) - 2)[0]
+        ),
+        batch="channels",
+        cost=lambda outs, y, x, *rest: 12 * x.numel(),
+    ),
 )
 
 
@@ -413,15 +454,22 @@ PUBLIC["group_norm"] = _public_group_norm
 # ---- batch norm ----------------------------------------------------------------------------------
 
 
+def _by_statistics(
+    x: Tensor, w: Any, b: Any, mean: Tensor, var: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """The batch norm by statistics from elsewhere, and 1 / std."""
+    rstd = (var + eps).rsqrt()
+    y = (x - _per_channel(mean, x)) * _per_channel(rstd, x)
+    return _affine(y, _per_channel(w, x), _per_channel(b, x)), rstd
+
+
 def _composed_batch(
     x: Tensor, w: Any, b: Any, mean: Any, var: Any, training: bool, eps: float
 ) -> Tensor:
-    if training:
-        dims = [i for i in range(x.ndim) if i != 1]
-        var, mean = var_mean(x, dims, correction=0, keepdim=True)
-    else:
-        var, mean = _per_channel(var, x), _per_channel(mean, x)
-    return _affine((x - mean) * (var + eps).rsqrt(), _per_channel(w, x), _per_channel(b, x))
+    if not training:
+        return _by_statistics(x, w, b, mean, var, eps)[0]
+    dims = [i for i in range(x.ndim) if i != 1]
+    return _normalised(x, _per_channel(w, x), _per_channel(b, x), dims, eps, _moments)[0]
 
 
 def _batch_in_parts(
@@ -429,22 +477,17 @@ def _batch_in_parts(
 ) -> Any:
     if training:
         return NotImplemented
-    rstd = (_wide(var) + eps).rsqrt()
-    y = (_wide(x) - _per_channel(mean, x)) * _per_channel(rstd, x)
-    y = _affine(y, _per_channel(w, x), _per_channel(b, x))
-    return y.to(x.dtype), _wide(mean), rstd, _wide(var)
+    mean, var = _wide(mean), _wide(var)
+    y, rstd = _by_statistics(_wide(x), w, b, mean, var, eps)
+    return y.to(x.dtype), mean, rstd, var
 
 
 _batch = Operator(
     "batch_norm",
     "x w b mean var",
     "training eps",
-    axes=lambda x, *rest: "b*c{0},c,c,c,c->b*c{0},?,?,?".format(normalised(len(x.shape) - 2)[0]),
     schema="(Tensor x, Tensor? w, Tensor? b, Tensor? mean, Tensor? var, bool training, float"
     " eps) -> (Tensor, Tensor, Tensor, Tensor)",
-    without="bool int complex",
-    outputs=0b001,
-    node="native_batch_norm(x, w, b, mean, var, training, 0.1, eps)",
     cpu=by_steps(
         lambda x, w, b, m, v, training, eps: backend("cpu", "norm").batch_norm(
             x, w, b, m, v, training, eps
@@ -453,31 +496,35 @@ _batch = Operator(
     gpu=lambda x, w, b, m, v, training, eps: backend("gpu", "norm").batch_norm(
         x, w, b, m, v, training, eps
     ),
-    joint=lambda g, x, w, out1, out2, training: (
-        *_batch_back.call((g[0], x, w, out1, out2), (training,)),
-        None,
-        None,
-    ),
     composed=_composed_batch,
     parts=_batch_in_parts,
-    unread="b",
+    grad=Gradient(
+        joint=lambda g, x, w, out1, out2, training: (
+            *_batch_back.call((g[0], x, w, out1, out2), (training,)),
+            None,
+            None,
+        ),
+        node="native_batch_norm(x, w, b, mean, var, training, 0.1, eps)",
+        outputs=0b001,
+        unread="b",
+    ),
     layout="format",
-    batch="channels",
-    infer=_batch_norm_results,
+    without="bool int complex",
+    rules=Rules(
+        infer=_batch_norm_results,
+        axes=lambda x, *rest: "b*c{0},c,c,c,c->b*c{0},?,?,?".format(
+            normalised(len(x.shape) - 2)[0]
+        ),
+        batch="channels",
+    ),
 )
 _batch_back: Operator = Operator(
     "batch_norm_backward",
     "y x w mean rstd",
     "training",
-    axes=lambda y, x, *rest: "b*c{0},b*c{0},c,c,c->b*c{0},c,c".format(
-        normalised(len(x.shape) - 2)[0]
-    ),
-    cost=lambda outs, y, x, *rest: 12 * x.numel(),
     schema="(Tensor y, Tensor x, Tensor? w, Tensor mean, Tensor rstd, bool training) -> "
     "(Tensor, Tensor, Tensor)",
     kind="internal",
-    layout="format x",
-    outputs=0b111,
     cpu=by_steps(
         lambda y, x, w, m, r, training: backend("cpu", "norm").batch_norm_backward(
             y, x, w, m, r, training
@@ -486,8 +533,16 @@ _batch_back: Operator = Operator(
     gpu=lambda y, x, w, m, r, training: backend("gpu", "norm").batch_norm_backward(
         y, x, w, m, r, training
     ),
-    batch="channels",
-    infer=_channel_gradients,
+    grad=Gradient(outputs=0b111),
+    layout="format x",
+    rules=Rules(
+        infer=_channel_gradients,
+        axes=lambda y, x, *rest: "b*c{0},b*c{0},c,c,c->b*c{0},c,c".format(
+            normalised(len(x.shape) - 2)[0]
+        ),
+        batch="channels",
+        cost=lambda outs, y, x, *rest: 12 * x.numel(),
+    ),
 )
 
 

@@ -16,6 +16,7 @@ from tritorch.core.published import FUNCTIONAL, PUBLIC, adds_results, autocast, 
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import require_kernel, require_tensor
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import with_indices as with_places
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
@@ -46,88 +47,108 @@ _max_pool = Operator(
     "max_pool",
     "x",
     "kernel stride padding dilation ceil_mode",
-    axes=lambda x, *rest: "bc{0}->bc{0},bc{0}".format(windows(len(x.shape) - 2)),
-    cost=lambda outs, x, kernel, *rest: outs[0].numel() * math.prod(kernel),
     schema="max_pool{len(kernel)}d_with_indices(x, kernel, stride, padding, dilation, ceil_mode)",
-    node="{'squeeze.dim' if len(kernel) == 1 else f'max_pool{len(kernel)}d_with_indices'}",
     cpu="pooling.max_pool",
-    grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
-    keeps="x",
+    grad=Gradient(
+        lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
+        node="{'squeeze.dim' if len(kernel) == 1 else f'max_pool{len(kernel)}d_with_indices'}",
+        keeps="x",
+    ),
     layout="format",
-    batch="fold",
-    infer=_max_pool_results,
+    rules=Rules(
+        infer=_max_pool_results,
+        axes=lambda x, *rest: "bc{0}->bc{0},bc{0}".format(windows(len(x.shape) - 2)),
+        batch="fold",
+        cost=lambda outs, x, kernel, *rest: outs[0].numel() * math.prod(kernel),
+    ),
 )
 _unpool_op = Operator(
     "max_pool_backward",
     "y indices",
     "shape",
-    axes=lambda y, *rest: "bc{0},bc{0}->bc{0}".format(windows(len(y.shape) - 2)),
     schema="(Tensor y, Tensor indices, SymInt[] shape) -> Tensor",
-    cpu="pooling.max_pool_backward",
     kind="internal",
-    layout="format",
+    cpu="pooling.max_pool_backward",
     grad=(lambda g, indices: _pick(g, indices), None),
-    batch="fold",
-    infer=lambda y, i, shape: y.new(shape),
+    layout="format",
+    rules=Rules(
+        infer=lambda y, i, shape: y.new(shape),
+        axes=lambda y, *rest: "bc{0},bc{0}->bc{0}".format(windows(len(y.shape) - 2)),
+        batch="fold",
+    ),
 )
 _adaptive_max = Operator(
     "adaptive_max_pool", "x", "size",
-    axes=lambda x, *rest: "bc{0}->bc{0},bc{0}".format(windows(len(x.shape) - 2)),
-    cost=lambda outs, x, *rest: x.numel(),
-    schema="adaptive_max_pool{len(size)}d(x, size)", cpu="pooling.adaptive_max_pool", keeps="x",
-    node="{'squeeze.dim' if len(size) == 1 else f'adaptive_max_pool{len(size)}d'}",
+    schema="adaptive_max_pool{len(size)}d(x, size)", cpu="pooling.adaptive_max_pool",
+    grad=Gradient(
+        lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
+        node="{'squeeze.dim' if len(size) == 1 else f'adaptive_max_pool{len(size)}d'}", keeps="x",
+    ),
     layout="format",
-    grad=lambda g, out1, x_shape: _unpool(g[0], out1, x_shape),
-    batch="fold", infer=lambda x, size: with_places(x, (*x.shape[:2], *size))
+    rules=Rules(
+        infer=lambda x, size: with_places(x, (*x.shape[:2], *size)),
+        axes=lambda x, *rest: "bc{0}->bc{0},bc{0}".format(windows(len(x.shape) - 2)), batch="fold",
+        cost=lambda outs, x, *rest: x.numel(),
+    ),
 )  # fmt: skip
 _avg_pool = Operator(
     "avg_pool",
     "x",
     "kernel stride padding ceil_mode include divisor",
-    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
-    cost=lambda outs, x, kernel, *rest: outs[0].numel() * math.prod(kernel),
     schema="avg_pool{len(kernel)}d(x, kernel, stride, padding, ceil_mode, include, "
     "*(divisor,)[len(kernel) == 1 :])",
-    node="{'squeeze.dim' if len(kernel) == 1 else f'avg_pool{len(kernel)}d'}",
     cpu="pooling.avg_pool",
-    grad=lambda g, x_shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_back.call(
-        (g,), (x_shape, kernel, stride, padding, ceil_mode, include, divisor)
+    grad=Gradient(
+        lambda g, x_shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_back.call(
+            (g,), (x_shape, kernel, stride, padding, ceil_mode, include, divisor)
+        ),
+        node="{'squeeze.dim' if len(kernel) == 1 else f'avg_pool{len(kernel)}d'}",
+        keeps="x",
     ),
-    keeps="x",
     layout="format",
-    batch="fold",
-    infer=_avg_pool_result,
+    rules=Rules(
+        infer=_avg_pool_result,
+        axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+        batch="fold",
+        cost=lambda outs, x, kernel, *rest: outs[0].numel() * math.prod(kernel),
+    ),
 )
 _avg_back: Operator = Operator(
     "avg_pool_backward",
     "y",
     "shape kernel stride padding ceil_mode include divisor",
-    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
     schema="(Tensor y, SymInt[] shape, int[] kernel, int[] stride, int[] padding, bool "
     "ceil_mode, bool include, int? divisor) -> Tensor",
-    cpu="pooling.avg_pool_backward",
     kind="internal",
-    layout="format",
+    cpu="pooling.avg_pool_backward",
     grad=lambda g, shape, kernel, stride, padding, ceil_mode, include, divisor: _avg_pool.call(
         (g,), (kernel, stride, padding, ceil_mode, include, divisor)
     ),
-    batch="fold",
-    infer=lambda y, shape, *rest: y.new(shape),
+    layout="format",
+    rules=Rules(
+        infer=lambda y, shape, *rest: y.new(shape),
+        axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+        batch="fold",
+    ),
 )
 _adaptive_avg = Operator(
     "adaptive_avg_pool",
     "x",
     "size",
-    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
-    cost=lambda outs, x, *rest: x.numel(),
     schema="adaptive_avg_pool{len(size)}d(x, size)",
-    node="{'squeeze.dim' if len(size) == 1 else f'_adaptive_avg_pool{len(size)}d'}",
     cpu="pooling.adaptive_avg_pool",
-    grad=lambda g, x_shape: _adaptive_back.call((g,), (x_shape,)),
-    keeps="x",
+    grad=Gradient(
+        lambda g, x_shape: _adaptive_back.call((g,), (x_shape,)),
+        node="{'squeeze.dim' if len(size) == 1 else f'_adaptive_avg_pool{len(size)}d'}",
+        keeps="x",
+    ),
     layout="format",
-    batch="fold",
-    infer=lambda x, size: x.new((*x.shape[:2], *size)),
+    rules=Rules(
+        infer=lambda x, size: x.new((*x.shape[:2], *size)),
+        axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+        batch="fold",
+        cost=lambda outs, x, *rest: x.numel(),
+    ),
 )
 _mean_of_all = _adaptive_avg.like(
     "adaptive_mean", "Mean1", schema="adaptive_avg_pool{len(size)}d(x, size)", keeps=""
@@ -136,14 +157,16 @@ _adaptive_back: Operator = Operator(
     "adaptive_avg_pool_backward",
     "y",
     "shape",
-    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
     schema="(Tensor y, SymInt[] shape) -> Tensor",
     kind="internal",
-    layout="format",
     cpu="pooling.adaptive_avg_pool_backward",
     grad=lambda g, y, shape: _adaptive_avg.call((g,), (tuple(y.shape[2:]),)),
-    batch="fold",
-    infer=lambda y, shape: y.new(shape),
+    layout="format",
+    rules=Rules(
+        infer=lambda y, shape: y.new(shape),
+        axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+        batch="fold",
+    ),
 )
 
 

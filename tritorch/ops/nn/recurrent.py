@@ -17,6 +17,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.linalg.linear import linear
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.shape.joining import cat, stack
 
@@ -105,26 +106,32 @@ def _gradients(
 
 _backward = Operator(
     "recurrent_backward", "g packed acts rest h c w b", "mode sizes reverse",
-    cost=lambda outs, g, packed, acts, rest, h, c, w, *params: (
-        4 * packed.numel() // h.shape[-1] * w.numel()
-    ),
     schema="(Tensor g, Tensor packed, Tensor? acts, Tensor? rest, Tensor h, Tensor? c, "
         "Tensor w, Tensor? b, str mode, int[]? sizes, bool reverse) -> (Tensor, Tensor, "
-        "Tensor, Tensor, Tensor)", kind="internal",
-    cpu=lambda *given: backend("cpu", "recurrent").backward(*given),
-    gpu=lambda *given: backend("gpu", "recurrent").backward(*given), outputs=0b11111,
-    infer=_gradients
+        "Tensor, Tensor, Tensor)",
+    kind="internal", cpu=lambda *given: backend("cpu", "recurrent").backward(*given),
+    gpu=lambda *given: backend("gpu", "recurrent").backward(*given),
+    grad=Gradient(outputs=0b11111),
+    rules=Rules(
+        infer=_gradients,
+        cost=lambda outs, g, packed, acts, rest, h, c, w, *params: (
+            4 * packed.numel() // h.shape[-1] * w.numel()
+        ),
+    ),
 )  # fmt: skip
 _scan = Operator(
     "recurrent", "gates h c w b", "mode sizes reverse",
     schema="(Tensor gates, Tensor h, Tensor? c, Tensor w, Tensor? b, str mode, int[]? sizes,"
-        " bool reverse) -> (Tensor, Tensor, Tensor)", outputs=0b001,
+        " bool reverse) -> (Tensor, Tensor, Tensor)",
     cpu=lambda *given: backend("cpu", "recurrent").scan(*given),
-    gpu=lambda *given: backend("gpu", "recurrent").scan(*given),
-    joint=lambda g, h, c, w, b, out, mode, sizes, reverse: _backward.call(
-        (g[0], *out, h, c, w, b), (mode, sizes, reverse)
+    gpu=lambda *given: backend("gpu", "recurrent").scan(*given), composed=_composed_packed,
+    grad=Gradient(
+        joint=lambda g, h, c, w, b, out, mode, sizes, reverse: _backward.call(
+            (g[0], *out, h, c, w, b), (mode, sizes, reverse)
+        ),
+        outputs=0b001,
     ),
-    composed=_composed_packed, infer=_results
+    rules=Rules(infer=_results),
 )  # fmt: skip
 _scan.step = lambda gates, h, c, w, b: h.shape[0] * w.shape[0] * w.shape[1]
 _backward.step = lambda g, packed, acts, rest, *inputs: _scan.step(None, *inputs)

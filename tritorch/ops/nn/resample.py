@@ -8,6 +8,7 @@ from tritorch.core.dtype import dtype, float32, uint8
 from tritorch.core.promotion import not_implemented
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.sizes import resized
 
@@ -15,7 +16,6 @@ _resample: Operator = Operator(
     "resample",
     "x",
     "dim n m scale align kind transposed",
-    axes=lambda x, dim, *rest: resized(len(x.shape), dim),
     schema="(Tensor x, int dim, SymInt n, SymInt m, float? scale, bool align, str kind, bool"
     " transposed) -> Tensor",
     cpu="resample.resample",
@@ -23,9 +23,12 @@ _resample: Operator = Operator(
         (g,), (dim, n, m, scale, align, kind, not transposed)
     ),
     layout="format",
-    batch="dims",
-    infer=lambda x, dim, n, m, scale, align, kind, transposed: x.new(
-        (*x.shape[:dim], n if transposed else m, *x.shape[dim + 1 :])
+    rules=Rules(
+        infer=lambda x, dim, n, m, scale, align, kind, transposed: x.new(
+            (*x.shape[:dim], n if transposed else m, *x.shape[dim + 1 :])
+        ),
+        axes=lambda x, dim, *rest: resized(len(x.shape), dim),
+        batch="dims",
     ),
 )
 

@@ -10,6 +10,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.nn.resample import resample
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import require_kernel
+from tritorch.ops.record.groups import Rules, Without
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.sizes import windows
@@ -18,28 +19,29 @@ _nearest = Operator(
     "upsample_nearest",
     "x",
     "size scales exact",
-    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
     schema="{'_upsample_nearest_exact' if exact else 'upsample_nearest'}{len(size)}d(x, "
     "size, *scales)",
-    without="bool int8 int16 int32 int64 complex",
-    kernel="compute_indices_weights_nearest",
     cpu="upsample.nearest",
     grad=lambda g, x_shape, size, scales, exact: _nearest_back.call(
         (g,), (x_shape, size, scales, exact)
     ),
     layout="format",
-    batch="fold",
-    infer=lambda x, size, *rest: x.new((*x.shape[:2], *size)),
+    without=Without(
+        "bool int8 int16 int32 int64 complex", kernel="compute_indices_weights_nearest"
+    ),
+    rules=Rules(
+        infer=lambda x, size, *rest: x.new((*x.shape[:2], *size)),
+        axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+        batch="fold",
+    ),
 )
 _nearest_back: Operator = Operator(
     "upsample_nearest_backward",
     "y",
     "shape size scales exact",
-    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
     schema="{'_upsample_nearest_exact' if exact else "
     "'upsample_nearest'}{len(size)}d_backward(y, size, shape, *scales)",
     kind="internal",
-    layout="format",
     cpu=lambda y, shape, size, scales, exact: backend("cpu", "upsample").nearest_backward(
         y, shape, scales, exact
     ),
@@ -47,37 +49,39 @@ _nearest_back: Operator = Operator(
         y, shape, scales, exact
     ),
     grad=lambda g, size, scales, exact: _nearest.call((g,), (size, scales, exact)),
-    batch="fold",
-    infer=lambda y, shape, *rest: y.new(shape),
+    layout="format",
+    rules=Rules(
+        infer=lambda y, shape, *rest: y.new(shape),
+        axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+        batch="fold",
+    ),
 )
 _linear = Operator(
     "upsample_linear",
     "x",
     "size scales align",
-    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
-    cost=lambda outs, x, size, *rest: outs[0].numel() * 2 ** (len(size) + 1),
     schema="upsample_{('linear1d', 'bilinear2d', 'trilinear3d')[len(size) - 1]}(x, size, "
     "align, *scales)",
-    without="bool int8 int16 int32 int64 complex",
-    kernel="compute_indices_weights_linear",
     cpu="upsample.linear",
     grad=lambda g, x_shape, size, scales, align: _linear_back.call(
         (g,), (x_shape, size, scales, align)
     ),
     layout="format",
-    batch="fold",
-    infer=lambda x, size, *rest: x.new((*x.shape[:2], *size)),
+    without=Without("bool int8 int16 int32 int64 complex", kernel="compute_indices_weights_linear"),
+    rules=Rules(
+        infer=lambda x, size, *rest: x.new((*x.shape[:2], *size)),
+        axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+        batch="fold",
+        cost=lambda outs, x, size, *rest: outs[0].numel() * 2 ** (len(size) + 1),
+    ),
 )
 _linear_back: Operator = Operator(
     "upsample_linear_backward",
     "y",
     "shape size scales align",
-    axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
-    cost=lambda outs, y, shape, size, *rest: y.numel() * 2 ** (len(size) + 1),
     schema="upsample_{('linear1d', 'bilinear2d', 'trilinear3d')[len(size) - 1]}_backward(y, "
     "size, shape, align, *scales)",
     kind="internal",
-    layout="format",
     cpu=lambda y, shape, size, scales, align: backend("cpu", "upsample").linear_backward(
         y, shape, scales, align
     ),
@@ -85,8 +89,13 @@ _linear_back: Operator = Operator(
         y, shape, scales, align
     ),
     grad=lambda g, size, scales, align: _linear.call((g,), (size, scales, align)),
-    batch="fold",
-    infer=lambda y, shape, *rest: y.new(shape),
+    layout="format",
+    rules=Rules(
+        infer=lambda y, shape, *rest: y.new(shape),
+        axes=lambda x, *rest: "bc{0}->bc{0}".format(windows(len(x.shape) - 2)),
+        batch="fold",
+        cost=lambda outs, y, shape, size, *rest: y.numel() * 2 ** (len(size) + 1),
+    ),
 )
 
 

@@ -8,6 +8,7 @@ from tritorch.arrays.sym_functions import sym_sqrt
 from tritorch.core.dtype import int32, int64
 from tritorch.core.tensor import Tensor
 from tritorch.ops.nn import attention
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import computed
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.shape.joining import cat
@@ -46,22 +47,29 @@ def _gradients(
 
 _varlen = Operator(
     "varlen_attention", "q k v q_starts k_starts", "longest window scale",
-    cost=lambda outs, q, k, v, a, b, longest, *rest: 2 * (q.numel() + outs[0].numel()) * longest[1],
     schema="(Tensor q, Tensor k, Tensor v, Tensor q_starts, Tensor k_starts, int[] longest, "
-        "int[] window, float scale) -> (Tensor, Tensor)", outputs=0b01,
-    cpu="attention.varlen", node="VarlenAttn", joint=_gradients, composed=_composed,
-    infer=lambda q, k, v, *rest: (
-        q.new((*q.shape[:-1], v.shape[-1])), q.new((q.shape[1], q.shape[0]), computed(q))
-    )
+        "int[] window, float scale) -> (Tensor, Tensor)",
+    cpu="attention.varlen", composed=_composed,
+    grad=Gradient(joint=_gradients, node="VarlenAttn", outputs=0b01),
+    rules=Rules(
+        infer=lambda q, k, v, *rest: (
+            q.new((*q.shape[:-1], v.shape[-1])), q.new((q.shape[1], q.shape[0]), computed(q))
+        ),
+        cost=lambda outs, q, k, v, a, b, longest, *rest: (
+            2 * (q.numel() + outs[0].numel()) * longest[1]
+        ),
+    ),
 )  # fmt: skip
 _varlen_back = Operator(
     "varlen_attention_backward", "y q k v q_starts k_starts out_ lse", "longest window scale",
-    cost=lambda outs, y, q, *rest: (6 * q.numel() + 4 * y.numel()) * rest[6][1],
     schema="(Tensor y, Tensor q, Tensor k, Tensor v, Tensor q_starts, Tensor k_starts, "
         "Tensor out_, Tensor lse, int[] longest, int[] window, float scale) -> (Tensor, "
         "Tensor, Tensor)",
-    kind="internal", outputs=0b111, cpu="attention.varlen_backward",
-    infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape))
+    kind="internal", cpu="attention.varlen_backward", grad=Gradient(outputs=0b111),
+    rules=Rules(
+        infer=lambda y, q, k, v, *rest: (q.new(q.shape), k.new(k.shape), v.new(v.shape)),
+        cost=lambda outs, y, q, *rest: (6 * q.numel() + 4 * y.numel()) * rest[6][1],
+    ),
 )  # fmt: skip
 
 

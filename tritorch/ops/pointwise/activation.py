@@ -22,6 +22,7 @@ from tritorch.ops.record.apply import apply, widened
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.checks import convert_number, require_kernel, require_tensor
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Without
 from tritorch.ops.record.kinds import ternary, unary
 from tritorch.ops.record.operator import FLOATS, Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out
@@ -45,9 +46,9 @@ _relu_back = ternary(
     composed=lambda g, y: where(y <= 0, 0, g),
 )  # fmt: skip
 relu = unary(
-    "relu", cpu.relu, without="bool complex", out=False, zero="kept",
-    grad=lambda g, out: apply(_relu_back, (g, out)),
-    refuses="Boolean inputs not supported for relu",
+    "relu", cpu.relu,
+    grad=lambda g, out: apply(_relu_back, (g, out)), zero="kept",
+    without=Without("bool complex", says="Boolean inputs not supported for relu"), out=False,
 )  # fmt: skip
 
 
@@ -97,9 +98,10 @@ _gelu_back_of = ternary(
 )  # fmt: skip
 # On the CPU erf is dear, and the quotient of the result and the argument has it.
 _gelu_kept = unary(
-    "gelu_on_host", cpu.gelu, schema="gelu(x)", node="Gelu0", without="bool int complex",
-    gpu="gelu", grad=lambda g, x, out: apply(_gelu_back_of, (g, x, out)), method=False,
-    public=False, inplace=False, lends="out",
+    "gelu_on_host", cpu.gelu,
+    schema="gelu(x)", gpu="gelu",
+    grad=Gradient(lambda g, x, out: apply(_gelu_back_of, (g, x, out)), node="Gelu0", lends="out"),
+    without="bool int complex", method=False, public=False, inplace=False,
 )  # fmt: skip
 _gelu_tanh = _fused(
     "gelu_tanh", cpu.gelu_tanh,
@@ -153,8 +155,10 @@ def _record(
     """An activation of several operators, recorded as one call.
 
     chain: the same of floats, by NumPy: dense arrays are computed in one pass (Note [Chains])."""
-    op = Operator(name, "x", params, composed=of, grad=grad, node=node, layout="elementwise",
-                  schema=schema)  # fmt: skip
+    op = Operator(
+        name, "x", params,
+        schema=schema, composed=of, grad=Gradient(grad, node=node), layout="elementwise",
+    )  # fmt: skip
     if chain is not None:
         op.cpu = _C.Quiet(_by_chain(Chained(chain), composed_backend(of)))  # type: ignore[method-assign]
     return op
@@ -223,13 +227,13 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
 with_inplace(threshold, in_place_of(ends_with("threshold_")(threshold), "threshold_"))
 
 
-def _leaky(x: Tensor, slope: float) -> Tensor:
+def _leaky(x: Any, slope: float, where: Any = where) -> Any:
     return where(x > 0, x, x * slope)
 
 
 _leaky_relu = _record("leaky_relu", "slope", _leaky,
                       lambda g, x, slope: where(x > 0, g, g * slope), "LeakyRelu",
-                      chain=lambda x, slope: np.where(x > 0, x, x * slope))  # fmt: skip
+                      chain=lambda x, slope: _leaky(x, slope, np.where))  # fmt: skip
 # In place, the sign of the result is that of the input.
 _leaky_relu_ = _record(
     "leaky_relu_", "slope", _leaky, lambda g, out, slope: where(out > 0, g, g * slope), "LeakyRelu1"
@@ -375,22 +379,20 @@ def mish(input: Tensor) -> Tensor:
     return _mish.call((input,), ())
 
 
-def _smooth_relu(x: Tensor, beta: float, threshold: float) -> Tensor:
+def _smooth_relu(
+    x: Any, beta: float, threshold: float,
+    where: Any = where, exp: Any = Tensor.exp, log1p: Any = Tensor.log1p,
+) -> Any:  # fmt: skip
     scaled = x * beta
     linear = scaled > threshold
-    return where(linear, x, scaled.masked_fill(linear, 0).exp().log1p() / beta)
-
-
-def _chained_softplus(x: Any, beta: float, threshold: float) -> Any:
-    scaled = x * beta
-    linear = scaled > threshold
-    return np.where(linear, x, _C.log1p(_C.exp(np.where(linear, 0, scaled))) / beta)
+    return where(linear, x, log1p(exp(where(linear, 0, scaled))) / beta)
 
 
 _softplus = _record(
     "softplus", "beta threshold", widened(_smooth_relu),
     lambda g, x, beta, threshold: where(x * beta > threshold, g, g * (x * beta).sigmoid()),
-    "Softplus", chain=lambda *given: _chained_softplus(*given),
+    "Softplus",
+    chain=lambda x, beta, threshold: _smooth_relu(x, beta, threshold, np.where, _C.exp, _C.log1p),
 )  # fmt: skip
 
 

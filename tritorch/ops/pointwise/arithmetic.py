@@ -31,6 +31,7 @@ from tritorch.ops.record.checks import (
     warn_of_overload,
 )
 from tritorch.ops.record.ends import ends_as, ends_with
+from tritorch.ops.record.groups import Gradient, Operands, Without
 from tritorch.ops.record.kinds import (
     OPERANDS,
     attach_operator,
@@ -55,10 +56,15 @@ def conj(value: Any) -> Any:
 
 _add = binary("add", np.add, grad=(lambda g: g, lambda g: g), operator="add", inplace=False,
               numbers="all")  # fmt: skip
-_sub = binary("sub", np.subtract, without="bool", numbers="all", shuns="bool",
-              grad=(lambda g: g, lambda g: -g),
-              node="{'sub.Tensor' if hasattr(a, 'shape') else 'rsub.Scalar'}",
-              operator="sub", inplace=False)  # fmt: skip
+_sub = binary(
+    "sub", np.subtract,
+    numbers="all",
+    grad=Gradient(
+        (lambda g: g, lambda g: -g),
+        node="{'sub.Tensor' if hasattr(a, 'shape') else 'rsub.Scalar'}",
+    ),
+    without=Without("bool", shuns="bool"), operator="sub", inplace=False,
+)  # fmt: skip
 mul = binary("mul", np.multiply, aliases=("multiply",), operator="mul", numbers="all",
              shown="mul mul mul_",
              grad=(lambda g, b: g * conj(b), lambda g, a: g * conj(a)))  # fmt: skip
@@ -86,12 +92,11 @@ mul.op.keeps_numbers = true_divide.op.keeps_numbers = True  # type: ignore[attr-
 times: Any = binary(
     "times",
     np.multiply,
-    composed=lambda a, b: a * b,
     schema="mul.Tensor(a, b)",
     gpu="mul",
-    node="Mul",
+    composed=lambda a, b: a * b,
+    grad=Gradient((lambda g, b: times(g, conj(b)), lambda g, a: g * conj(a)), node="Mul"),
     export=False,
-    grad=(lambda g, b: times(g, conj(b)), lambda g, a: g * conj(a)),
 )
 
 
@@ -255,22 +260,22 @@ def without_derivative(name: str) -> Any:
 
 
 _zeros = (lambda g: g.new_zeros(g.shape), lambda g: g.new_zeros(g.shape))
-floor_divide = binary("floor_divide", cpu.floor_divide, without="bool complex", operator="floordiv",
-                      numbers="all",
-                      shown="- - floor_divide_", zero="divided",
-                      direct=False, node=NOT_IMPLEMENTED,
-                      grad=(without_derivative("floor_divide"),) * 2)  # fmt: skip
+floor_divide = binary(
+    "floor_divide", cpu.floor_divide,
+    numbers="all", direct=False,
+    grad=Gradient((without_derivative("floor_divide"),) * 2, node=NOT_IMPLEMENTED), zero="divided",
+    without="bool complex", operator="floordiv", shown="- - floor_divide_",
+)  # fmt: skip
 _floor_divide = binary(
     "floor_quotient",
     cpu.floor_divide,
     schema="div.Tensor_mode(a, b, rounding_mode='floor')",
     numbers="all",
-    without="bool complex",
-    direct=False,
     gpu="floor_divide",
-    grad=_zeros,
-    keeps="a b",
+    direct=False,
+    grad=Gradient(_zeros, keeps="a b"),
     zero="divided",
+    without="bool complex",
     export=False,
 )
 _trunc_divide = binary(
@@ -278,20 +283,30 @@ _trunc_divide = binary(
     cpu.trunc_divide,
     schema="div.Tensor_mode(a, b, rounding_mode='trunc')",
     numbers="all",
-    without="bool complex",
     direct=False,
-    grad=_zeros,
-    keeps="a b",
+    grad=Gradient(_zeros, keeps="a b"),
     zero="divided",
+    without="bool complex",
     export=False,
 )
-remainder = binary("remainder", cpu.remainder, without="bool complex", operator="mod", direct=False,
-                   shown="remainder - remainder_",
-                   node="remainder.{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
-                   grad=(lambda g: g, lambda g, a, b: -g * _floor_divide(a, b)))  # fmt: skip
-fmod = binary("fmod", cpu.fmod, without="bool complex", direct=False, numbers="other",
-              node="fmod.{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
-              grad=(lambda g: g, lambda g, a, b: -g * _trunc_divide(a, b)))  # fmt: skip
+remainder = binary(
+    "remainder", cpu.remainder,
+    direct=False,
+    grad=Gradient(
+        (lambda g: g, lambda g, a, b: -g * _floor_divide(a, b)),
+        node="remainder.{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
+    ),
+    without="bool complex", operator="mod", shown="remainder - remainder_",
+)  # fmt: skip
+fmod = binary(
+    "fmod", cpu.fmod,
+    numbers="other", direct=False,
+    grad=Gradient(
+        (lambda g: g, lambda g, a, b: -g * _trunc_divide(a, b)),
+        node="fmod.{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
+    ),
+    without="bool complex",
+)  # fmt: skip
 
 for _name, _function in (
     ("add", add), ("sub", sub), ("subtract", sub), ("div", div), ("divide", div),
@@ -379,22 +394,26 @@ def _simpler_power(a: Any, b: Any) -> Any:
     return a if b == 1 else a * a if b == 2 else a * a * a if b == 3 else None
 
 
-_pow = binary("pow", cpu.pow, inplace=False, operator=None, direct="float", export=False,
-              without="bool chalf", apart="b", simpler=_simpler_power,
-              node="pow.Tensor_{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
-              grad=(_pow_base_grad, _pow_exponent_grad))  # fmt: skip
+_pow = binary(
+    "pow", cpu.pow,
+    operands=Operands(apart="b"), direct="float", simpler=_simpler_power,
+    grad=Gradient(
+        (_pow_base_grad, _pow_exponent_grad),
+        node="pow.Tensor_{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
+    ),
+    without="bool chalf", inplace=False, operator=None, export=False,
+)  # fmt: skip
 _pow_of_number = binary(
     "pow_of_number",
     cpu.pow,
     schema="pow.Scalar(a, b)",
-    inplace=False,
-    direct="float",
-    export=False,
-    without="bool chalf",
     gpu="pow",
-    node="Pow2",
+    direct="float",
+    grad=Gradient((None, _pow_exponent_grad), node="Pow2"),
     layout="row-major",
-    grad=(None, _pow_exponent_grad),
+    without="bool chalf",
+    inplace=False,
+    export=False,
 )
 
 
@@ -511,43 +530,53 @@ def _unless(loses: Any) -> Any:
     return lambda g, a, b: where(loses(a, b), 0, where(a == b, g / 2, g))
 
 
+def _to_one(first: Any) -> tuple[Any, Any]:
+    """The gradients of one of two: of the first where `first` says so."""
+    return (
+        lambda g, a, b: where(first(a, b), g, 0),
+        lambda g, a, b: where(first(a, b), 0, g),
+    )
+
+
 _smaller, _larger = _unless(lambda a, b: a < b), _unless(lambda a, b: a > b)
-maximum = binary("maximum", np.maximum, without="complex", inplace=False, numbers="none",
-                 refuses="maximum not implemented for complex tensors.",
-                 grad=(_smaller, _larger))  # fmt: skip
-minimum = binary("minimum", np.minimum, without="complex", inplace=False, numbers="none",
-                 refuses="minimum not implemented for complex tensors.",
-                 grad=(_larger, _smaller))  # fmt: skip
+maximum = binary(
+    "maximum", np.maximum,
+    numbers="none", grad=(_smaller, _larger),
+    without=Without("complex", says="maximum not implemented for complex tensors."), inplace=False,
+)  # fmt: skip
+minimum = binary(
+    "minimum", np.minimum,
+    numbers="none", grad=(_larger, _smaller),
+    without=Without("complex", says="minimum not implemented for complex tensors."), inplace=False,
+)  # fmt: skip
 fmax = binary(
     "fmax",
     np.fmax,
-    composed=lambda a, b: b.where(a.isnan() | (b > a), a),
-    without="complex",
-    inplace=False,
     numbers="none",
-    refuses="fmax not implemented for complex tensors.",
-    grad=(
-        lambda g, a, b: where((a >= b) | b.isnan(), g, 0),
-        lambda g, a, b: where((a >= b) | b.isnan(), 0, g),
-    ),
+    composed=lambda a, b: b.where(a.isnan() | (b > a), a),
+    grad=_to_one(lambda a, b: (a >= b) | b.isnan()),
+    without=Without("complex", says="fmax not implemented for complex tensors."),
+    inplace=False,
 )
 fmin = binary(
     "fmin",
     np.fmin,
-    composed=lambda a, b: b.where(a.isnan() | (b < a), a),
-    without="complex",
-    inplace=False,
     numbers="none",
-    refuses="fmin not implemented for complex tensors.",
-    grad=(
-        lambda g, a, b: where((a <= b) | b.isnan(), g, 0),
-        lambda g, a, b: where((a <= b) | b.isnan(), 0, g),
-    ),
+    composed=lambda a, b: b.where(a.isnan() | (b < a), a),
+    grad=_to_one(lambda a, b: (a <= b) | b.isnan()),
+    without=Without("complex", says="fmin not implemented for complex tensors."),
+    inplace=False,
 )
-copysign = binary("copysign", np.copysign, rule=INT_TO_FLOAT, without="complex", numbers="other",
-                  node="copysign.{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
-                  grad=(lambda g, a, out: g * where(a == 0, 0.0, out / a),
-                        lambda g: g.new_zeros(g.shape)))  # fmt: skip
+copysign = binary(
+    "copysign", np.copysign,
+    rule=INT_TO_FLOAT, numbers="other",
+    grad=Gradient(
+        (lambda g, a, out: g * where(a == 0, 0.0, out / a),
+              lambda g: g.new_zeros(g.shape)),
+        node="copysign.{'Tensor' if hasattr(b, 'shape') else 'Scalar'}",
+    ),
+    without="complex",
+)  # fmt: skip
 nextafter = binary("nextafter", cpu.nextafter, without="bool int complex", numbers="none",
                    narrow={"float16": "nextafter_half", "bfloat16": "nextafter_bfloat16"},
                    grad=(lambda g, a, b: where(a == b, 0, g),
@@ -566,22 +595,27 @@ logaddexp2 = binary("logaddexp2", cpu.logaddexp2, without="bool int complex", in
                     numbers="none",
                     grad=(lambda g, a, b: g / (1 + (b - a).exp2()),
                           lambda g, a, b: g / (1 + (a - b).exp2())))  # fmt: skip
-_heaviside = binary("heaviside", cpu.heaviside, without="complex", direct=False, numbers="none",
-                    refuses="heaviside is not yet implemented for complex tensors.",
-                    grad=(without_derivative("heaviside"),) * 2, node=NOT_IMPLEMENTED,
-                    export=False)  # fmt: skip
+_heaviside = binary(
+    "heaviside", cpu.heaviside,
+    numbers="none", direct=False,
+    grad=Gradient((without_derivative("heaviside"),) * 2, node=NOT_IMPLEMENTED),
+    without=Without("complex", says="heaviside is not yet implemented for complex tensors."),
+    export=False,
+)  # fmt: skip
 gcd = binary("gcd", np.gcd, without="bool float complex", numbers="none", inplace="public")
 lcm = binary("lcm", np.lcm, without="bool float complex", numbers="none", inplace="public")
 xlogy = binary(
     "xlogy",
     cpu.xlogy,
-    composed=lambda a, b: (a * b.log()).masked_fill((a == 0) & (b == b), 0),
-    node="xlogy.{'Scalar_Self' if not hasattr(a, 'shape') else 'Tensor' if hasattr(b, 'shape') "
-    "else 'Scalar_Other'}",
-    inplace="public",
     rule=INT_TO_FLOAT,
+    composed=lambda a, b: (a * b.log()).masked_fill((a == 0) & (b == b), 0),
+    grad=Gradient(
+        (lambda g, a, b: g * _log_where_used(a, b), lambda g, a, b: g * a / b),
+        node="xlogy.{'Scalar_Self' if not hasattr(a, 'shape') else 'Tensor' if hasattr(b, 'shape') "
+        "else 'Scalar_Other'}",
+    ),
     without="complex",
-    grad=(lambda g, a, b: g * _log_where_used(a, b), lambda g, a, b: g * a / b),
+    inplace="public",
     special=True,
 )
 
@@ -662,13 +696,15 @@ _lerp = ternary(
     "lerp",
     "a b weight",
     cpu.lerp,
+    operands=Operands(apart="weight"),
     composed=lambda a, b, weight: a + weight * (b - a),
-    apart="weight",
-    node="lerp.{'Tensor' if hasattr(weight, 'shape') else 'Scalar'}",
-    grad=(
-        lambda g, weight: g * conj(1 - weight),
-        lambda g, weight: g * conj(weight),
-        lambda g, a, b: g * conj(b - a),
+    grad=Gradient(
+        (
+            lambda g, weight: g * conj(1 - weight),
+            lambda g, weight: g * conj(weight),
+            lambda g, a, b: g * conj(b - a),
+        ),
+        node="lerp.{'Tensor' if hasattr(weight, 'shape') else 'Scalar'}",
     ),
 )
 
@@ -697,29 +733,29 @@ _addcmul = ternary(
     "addcmul",
     "x a b value",
     cpu.addcmul,
-    composed=lambda x, a, b, value: x + value * a * b,
     schema="addcmul(x, a, b, value=value)",
-    without="bool",
-    beside=1,
+    operands=Operands(beside=1),
+    composed=lambda x, a, b, value: x + value * a * b,
     grad=(
         lambda g: g,
         lambda g, b, value: g * conj(b * value),
         lambda g, a, value: g * conj(a * value),
     ),
+    without="bool",
 )
 _addcdiv = ternary(
     "addcdiv",
     "x a b value",
     cpu.addcdiv,
-    composed=lambda x, a, b, value: x + value * a / b,
     schema="addcdiv(x, a, b, value=value)",
-    without="bool int",
-    beside=1,
+    operands=Operands(beside=1),
+    composed=lambda x, a, b, value: x + value * a / b,
     grad=(
         lambda g: g,
         lambda g, b, value: g * conj(value / b),
         lambda g, a, b, value: -g * conj(value * a / (b * b)),
     ),
+    without="bool int",
 )
 
 
@@ -759,23 +795,37 @@ _clamp = ternary(
     "clamp",
     "x low high",
     cpu.clamp,
-    without="bool complex",
-    apart="low high",
-    node="clamp{'.Tensor' if hasattr(low, 'shape') else ''}",
-    grad=(
-        lambda g, x, low, high: where((x >= low) & (x <= high), g, 0),
-        lambda g, x, low, high: where((x < low) & (low < high), g, 0),
-        lambda g, x, low, high: where((x > high) | (low > high), g, 0),
+    operands=Operands(apart="low high"),
+    grad=Gradient(
+        (
+            lambda g, x, low, high: where((x >= low) & (x <= high), g, 0),
+            lambda g, x, low, high: where((x < low) & (low < high), g, 0),
+            lambda g, x, low, high: where((x > high) | (low > high), g, 0),
+        ),
+        node="clamp{'.Tensor' if hasattr(low, 'shape') else ''}",
     ),
+    without="bool complex",
 )
-_clamp_min = ternary("clamp_min", "x low", cpu.clamp_min, without="complex", apart="low",
-                     node="clamp_min{'.Tensor' if hasattr(low, 'shape') else ''}",
-                     grad=(lambda g, x, low: where(x >= low, g, 0),
-                           lambda g, x, low: where(x < low, g, 0)))  # fmt: skip
-_clamp_max = ternary("clamp_max", "x high", cpu.clamp_max, without="complex", apart="high",
-                     node="clamp_max{'.Tensor' if hasattr(high, 'shape') else ''}",
-                     grad=(lambda g, x, high: where(x <= high, g, 0),
-                           lambda g, x, high: where(x > high, g, 0)))  # fmt: skip
+_clamp_min = ternary(
+    "clamp_min", "x low", cpu.clamp_min,
+    operands=Operands(apart="low"),
+    grad=Gradient(
+        (lambda g, x, low: where(x >= low, g, 0),
+              lambda g, x, low: where(x < low, g, 0)),
+        node="clamp_min{'.Tensor' if hasattr(low, 'shape') else ''}",
+    ),
+    without="complex",
+)  # fmt: skip
+_clamp_max = ternary(
+    "clamp_max", "x high", cpu.clamp_max,
+    operands=Operands(apart="high"),
+    grad=Gradient(
+        (lambda g, x, high: where(x <= high, g, 0),
+              lambda g, x, high: where(x > high, g, 0)),
+        node="clamp_max{'.Tensor' if hasattr(high, 'shape') else ''}",
+    ),
+    without="complex",
+)  # fmt: skip
 
 
 def _clamp_call(input: Tensor, min: Any, max: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -870,9 +920,12 @@ def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
 
 # ---- where and masks -----------------------------------------------------------------------------
 
-_where = ternary("where", "condition a b", cpu.where, masks=1,
-                 grad=(None, lambda g, condition: where(condition, g, 0),
-                       lambda g, condition: where(condition, 0, g)))  # fmt: skip
+_where = ternary(
+    "where", "condition a b", cpu.where,
+    operands=Operands(masks=1),
+    grad=(None, lambda g, condition: where(condition, g, 0),
+          lambda g, condition: where(condition, 0, g)),
+)  # fmt: skip
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
@@ -914,14 +967,14 @@ _filled = ternary(
     "condition a b",
     cpu.where,
     schema="masked_fill.{'Tensor' if hasattr(a, 'shape') else 'Scalar'}(b, condition, a)",
-    masks=1,
+    operands=Operands(masks=1),
     gpu="where",
-    layout="row-major",
     grad=(
         None,
         lambda g, condition: g.masked_fill(~condition, 0),
         lambda g, condition: g.masked_fill(condition, 0),
     ),
+    layout="row-major",
 )
 
 

@@ -20,6 +20,7 @@ from tritorch.ops.interpret.sparse.pointwise import on_values
 from tritorch.ops.record.apply import widened
 from tritorch.ops.record.checks import require_kernel
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.record.groups import Gradient, Rules, Without
 from tritorch.ops.record.kinds import unary
 from tritorch.ops.record.operator import Operator, laid_out, lies
 from tritorch.ops.record.outputs import exact_out
@@ -33,10 +34,15 @@ LN2, LN10 = math.log(2), math.log(10)
 # ---- sign and magnitude --------------------------------------------------------------------------
 
 neg = unary(
-    "neg", np.negative, without="bool", aliases=("negative",), grad=lambda g: -g,
-    refuses="Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
-    "invert a mask, use the `~` or `logical_not()` operator instead.",
-    exact="found", zero="linear")  # fmt: skip
+    "neg", np.negative,
+    grad=lambda g: -g, zero="linear",
+    without=Without(
+        "bool",
+        says="Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+        "invert a mask, use the `~` or `logical_not()` operator instead.",
+    ),
+    aliases=("negative",), exact="found",
+)  # fmt: skip
 abs = unary("abs", np.absolute, rule=COMPLEX_TO_REAL, without="bool", aliases=("absolute",),
             layout="magnitude",
             grad=lambda g, x: g * x.sgn(), exact="found", zero="kept")  # fmt: skip
@@ -45,9 +51,11 @@ _NO_SIGN = NotImplementedError(
     "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn "
     "instead."
 )
-sign = unary("sign", cpu.sign, without="complex", refuses=_NO_SIGN,
-             grad=lambda g: g.new_zeros(g.shape),
-             exact="found", inplace="method", zero="kept")  # fmt: skip
+sign = unary(
+    "sign", cpu.sign,
+    grad=lambda g: g.new_zeros(g.shape), zero="kept", without=Without("complex", says=_NO_SIGN),
+    exact="found", inplace="method",
+)  # fmt: skip
 sgn = unary(
     "sgn",
     cpu.sgn,
@@ -61,12 +69,11 @@ _square = unary(
     "square",
     np.square,
     composed=lambda x: x * x,
+    grad=Gradient(lambda g, x: g * (2 * x.conj()), node="Pow"),
+    zero="kept",
     inplace=False,
     method=False,
     public=False,
-    node="Pow",
-    grad=lambda g, x: g * (2 * x.conj()),
-    zero="kept",
 )
 sqrt = unary("sqrt", np.sqrt, rule=INT_TO_FLOAT, domain=(0.1, 3),
              grad=lambda g, out: g / (2 * out.conj()), zero="kept")  # fmt: skip
@@ -200,24 +207,22 @@ sinc = unary(
 deg2rad = unary(
     "deg2rad",
     np.deg2rad,
-    composed=lambda x: x * (math.pi / 180),
     rule=INT_TO_FLOAT,
-    without="complex",
-    layout="copy",
-    refuses="deg2rad is not supported for complex tensors.",
+    composed=lambda x: x * (math.pi / 180),
     grad=lambda g: g * (math.pi / 180),
     zero="linear",
+    layout="copy",
+    without=Without("complex", says="deg2rad is not supported for complex tensors."),
 )
 rad2deg = unary(
     "rad2deg",
     cpu.rad2deg,
-    composed=lambda x: x * (180 / math.pi),
     rule=INT_TO_FLOAT,
-    without="complex",
-    layout="copy",
-    refuses="rad2deg is not supported for complex tensors.",
+    composed=lambda x: x * (180 / math.pi),
     grad=lambda g: g * (180 / math.pi),
     zero="linear",
+    layout="copy",
+    without=Without("complex", says="rad2deg is not supported for complex tensors."),
 )
 
 
@@ -267,8 +272,11 @@ _flat = lambda g: g.new_zeros(g.shape)
 def _to_integers(name: str, function: Any, *aliases: str) -> Any:
     """A rounding of which PyTorch refuses complex numbers in words of its own."""
     words = NotImplementedError(f"{name} is not supported for complex inputs")
-    return unary(name, cpu.on_floats(function), without="complex bool", refuses=words, grad=_flat,
-                 aliases=aliases, exact="found", zero="kept")  # fmt: skip
+    return unary(
+        name, cpu.on_floats(function),
+        grad=_flat, zero="kept", without=Without("complex bool", says=words), aliases=aliases,
+        exact="found",
+    )  # fmt: skip
 
 
 floor, ceil = _to_integers("floor", np.floor), _to_integers("ceil", np.ceil)
@@ -307,12 +315,11 @@ _round_decimals = Operator(
     "round_decimals",
     "x",
     "decimals",
-    axes="...->...",
     schema="round.decimals(x, decimals=decimals)",
     composed=widened(_rounded),
-    grad=_flat,
-    node="Round1",
+    grad=Gradient(_flat, node="Round1"),
     layout="elementwise",
+    rules=Rules(axes="...->..."),
 )
 
 
@@ -326,26 +333,24 @@ isfinite = unary("isfinite", np.isfinite, rule=ALWAYS_BOOL, inplace=False, out=F
 isposinf = unary(
     "isposinf",
     np.isposinf,
-    composed=lambda x: x == math.inf,
     rule=ALWAYS_BOOL,
-    without="complex",
-    inplace=False,
     direct=False,
-    refuses="isposinf does not support complex inputs.",
-    exact=_BOOLEAN,
+    composed=lambda x: x == math.inf,
     zero="kept",
+    without=Without("complex", says="isposinf does not support complex inputs."),
+    inplace=False,
+    exact=_BOOLEAN,
 )
 isneginf = unary(
     "isneginf",
     np.isneginf,
-    composed=lambda x: x == -math.inf,
     rule=ALWAYS_BOOL,
-    without="complex",
-    inplace=False,
     direct=False,
-    refuses="isneginf does not support complex inputs.",
-    exact=_BOOLEAN,
+    composed=lambda x: x == -math.inf,
     zero="kept",
+    without=Without("complex", says="isneginf does not support complex inputs."),
+    inplace=False,
+    exact=_BOOLEAN,
 )
 logical_not = unary("logical_not", np.logical_not, rule=ALWAYS_BOOL, inplace="method")
 bitwise_not = unary(

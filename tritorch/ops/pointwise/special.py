@@ -25,6 +25,7 @@ from tritorch.ops.pointwise.pointwise import sigmoid
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import require_tensor
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.kinds import binary, unary
 from tritorch.ops.record.operator import Operator
@@ -50,16 +51,14 @@ _polygamma = Operator(
     "polygamma",
     "x",
     "n",
-    axes="...->...",
     schema="polygamma(n, x)",
-    layout="elementwise",
     cpu=lambda x, n: like(cpu.polygamma(n, widen(x)), x),
     gpu=lambda x, n: backend("gpu", "pointwise").call(
         "polygamma", (x, float(n), (-1) ** (n + 1) * factorial(n)), float64, x.dtype
     ),
     grad=lambda g, x, n: g * polygamma(n + 1, x),
-    batch="elementwise",
-    infer=same,
+    layout="elementwise",
+    rules=Rules(infer=same, axes="...->...", batch="elementwise"),
 )
 
 
@@ -207,11 +206,13 @@ _SCALARS = (
 
 
 def _pair(
-    name: str, function: Any, gpu: str, without: str = "complex half", **options: Any
-) -> Callable[..., Tensor]:
+    name: str, function: Any, gpu: str, without: str = "complex half", grad: Any = None,
+    **options: Any,
+) -> Callable[..., Tensor]:  # fmt: skip
     made = binary(
-        f"special_{name}", function, gpu=gpu, rule=INT_TO_FLOAT, without=without, method=False,
-        public=False, inplace=False, node=f"special_{name}" + _SCALARS, **options,
+        f"special_{name}", function,
+        rule=INT_TO_FLOAT, gpu=gpu, grad=Gradient(grad, node=f"special_{name}" + _SCALARS),
+        without=without, method=False, public=False, inplace=False, **options,
     )  # fmt: skip
     FUNCTIONS[name] = made
     return made
@@ -287,9 +288,12 @@ def _frexp_on_gpu(x: Any) -> tuple[Any, Any]:
 
 _frexp = Operator(
     "frexp", "x",
-    axes="...->...,...", cpu=cpu.frexp, gpu=_frexp_on_gpu, outputs=0b01, layout="copy",
-    grad=lambda g, out: g[0] / out[1].exp2().to(g[0].dtype),
-    batch="elementwise", infer=lambda x: (x.new(x.shape), x.new(x.shape, int32))
+    cpu=cpu.frexp, gpu=_frexp_on_gpu,
+    grad=Gradient(lambda g, out: g[0] / out[1].exp2().to(g[0].dtype), outputs=0b01), layout="copy",
+    rules=Rules(
+        infer=lambda x: (x.new(x.shape), x.new(x.shape, int32)), axes="...->...,...",
+        batch="elementwise",
+    ),
 )  # fmt: skip
 _parts = named_results("frexp", "mantissa", "exponent")
 

@@ -39,6 +39,7 @@ from tritorch.ops.record.checks import (
     sizes,
 )
 from tritorch.ops.record.ends import ends_as, ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.maker import Maker
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.outputs import cpp_name, exact_out
@@ -136,7 +137,7 @@ def _maker(
         f"size {params.replace(',', '')} kind device generator",
         make,
         schema=text,
-        random=True,
+        kind="random",
         filled_by=filled_by,
     )
 
@@ -327,7 +328,7 @@ _randperm = Maker(
     "randperm", "n kind device generator",
     lambda n, kind, device, generator: sample("randperm", generator, device, n, kind),
     schema=f"randperm{_OF_GENERATOR}(n, dtype=kind, device=device, **_with(generator=generator))",
-    random=True,
+    kind="random",
 )  # fmt: skip
 
 
@@ -406,10 +407,11 @@ def _zeros_of(g: Tensor, shape: Any) -> Tensor:
 
 # A sample as it is; that parameters have gradients, of zeros, is all that autograd has of it.
 _of_parameters = Operator(
-    "drawn_by", "a b sample", cpu=lambda a, b, sample: sample, gpu=lambda a, b, sample: sample,
+    "drawn_by", "a b sample",
+    schema="(Tensor? a, Tensor? b, Tensor sample) -> Tensor", kind="internal",
+    cpu=lambda a, b, sample: sample, gpu=lambda a, b, sample: sample,
     grad=(lambda g, a_shape: _zeros_of(g, a_shape), lambda g, b_shape: _zeros_of(g, b_shape)),
-    schema="(Tensor? a, Tensor? b, Tensor sample) -> Tensor", infer=lambda a, b, sample: sample,
-    kind="internal",
+    rules=Rules(infer=lambda a, b, sample: sample),
 )  # fmt: skip
 
 
@@ -425,8 +427,9 @@ def _filled(name: str, params: str = "", schema: str = "", node: str = "") -> Op
     """The record of a form that overwrites a tensor with random numbers."""
     text = schema or f"{name}(self, {params}, generator=generator)"
     return Operator(
-        name, "self", f"{params.replace(',', '')} generator", axes="...->...", kind="in_place",
-        grad=zeros_of, schema=text, node=node or None,
+        name, "self", f"{params.replace(',', '')} generator",
+        schema=text, kind="in_place", grad=Gradient(zeros_of, node=node),
+        rules=Rules(axes="...->..."),
     )  # fmt: skip
 
 
@@ -451,8 +454,9 @@ _FILLS = {
     ),
 }  # fmt: skip
 _bernoulli_by = Operator(
-    "bernoulli_by_", "self p", "generator", node="Bernoulli1", axes="...,...->...", kind="in_place",
-    grad=(zeros_of, None), schema="bernoulli_.Tensor(self, p, generator=generator)",
+    "bernoulli_by_", "self p", "generator",
+    schema="bernoulli_.Tensor(self, p, generator=generator)", kind="in_place",
+    grad=Gradient((zeros_of, None), node="Bernoulli1"), rules=Rules(axes="...,...->..."),
 )  # fmt: skip
 
 
@@ -603,9 +607,9 @@ def _coins(p: Any, generator: Generator | None) -> Any:
 
 
 _bernoulli = Operator(
-    "bernoulli", "p", "generator", cpu=_coins, gpu=_coins, kind="random",
-    infer=lambda p, generator: p.new(p.shape),
-    schema="bernoulli(p, generator=generator)", axes="...->...",
+    "bernoulli", "p", "generator",
+    schema="bernoulli(p, generator=generator)", kind="random", cpu=_coins, gpu=_coins,
+    rules=Rules(infer=lambda p, generator: p.new(p.shape), axes="...->..."),
 )  # fmt: skip
 
 
@@ -684,10 +688,13 @@ def _picked(weights: Any, count: int, replacement: bool, generator: Generator | 
 
 
 _multinomial = Operator(
-    "multinomial", "weights", "count replacement generator", cpu=_picked, gpu=_picked,
-    kind="random", infer=lambda weights, count, *rest: _undrawn(
-        "multinomial", weights.device, weights, count),
-    schema="multinomial(weights, count, replacement, generator=generator)",
+    "multinomial", "weights", "count replacement generator",
+    schema="multinomial(weights, count, replacement, generator=generator)", kind="random",
+    cpu=_picked, gpu=_picked,
+    rules=Rules(
+        infer=lambda weights, count, *rest: _undrawn(
+            "multinomial", weights.device, weights, count),
+    ),
 )  # fmt: skip
 
 
@@ -708,9 +715,9 @@ def _like_slopes(x: MetaArray, *params: Any) -> MetaArray:
 
 
 _drawn_slopes = Operator(
-    "rrelu_slopes", "x", "lower upper generator", cpu=_slopes, gpu=_slopes, kind="internal",
-    infer=_like_slopes,
-    schema="(Tensor x, float lower, float upper, Generator? generator) -> Tensor",
+    "rrelu_slopes", "x", "lower upper generator",
+    schema="(Tensor x, float lower, float upper, Generator? generator) -> Tensor", kind="internal",
+    cpu=_slopes, gpu=_slopes, rules=Rules(infer=_like_slopes),
 )  # fmt: skip
 
 
@@ -721,9 +728,10 @@ def _sloped(x: Tensor, slope: Tensor) -> Tensor:
 
 _rrelu, _rrelu_ = (
     Operator(
-        name, "x slope", composed=_sloped, grad=grad,
-        node="RreluWithNoise" + "1" * (name[-1] == "_"), layout="row-major",
-        axes="...,...->...", schema="(Tensor x, Tensor slope) -> Tensor",
+        name, "x slope",
+        schema="(Tensor x, Tensor slope) -> Tensor", composed=_sloped,
+        grad=Gradient(grad, node="RreluWithNoise" + "1" * (name[-1] == "_")), layout="row-major",
+        rules=Rules(axes="...,...->...")
     )
     for name, grad in (
         ("rrelu", lambda g, x, slope: laid_out(

@@ -18,6 +18,7 @@ from tritorch.ops.random.random import source_for
 from tritorch.ops.random.randomness import expanded
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import require_tensor, scalar_name
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import same
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.publishing import public
@@ -43,18 +44,19 @@ def _draws(name: str) -> Callable[..., Any]:
 def _drawn(name: str, inputs: str, schema: str, batch: str = "elementwise") -> Operator:
     draw = _draws(name)
     return Operator(
-        f"{name}_drawn", inputs, "generator", cpu=draw, gpu=draw, infer=same, batch=batch,
-        schema=schema,
+        f"{name}_drawn", inputs, "generator",
+        schema=schema, cpu=draw, gpu=draw, rules=Rules(infer=same, batch=batch),
     )  # fmt: skip
 
 
-def _moving(name: str, grad: Any, node: str | None = None) -> Operator:
+def _moving(name: str, grad: Any, node: str = "") -> Operator:
     """The sample as it is, moving with its parameter: so that nothing is drawn a second time where
     a record runs again, as in forward mode."""
     give = lambda a, sample: sample
     return Operator(
-        name, "a sample", cpu=give, gpu=give, grad=grad, node=node, infer=give, batch="lead",
-        schema="(Tensor a, Tensor sample) -> Tensor", axes="elementwise",
+        name, "a sample",
+        schema="(Tensor a, Tensor sample) -> Tensor", cpu=give, gpu=give,
+        grad=Gradient(grad, node=node), rules=Rules(infer=give, axes="elementwise", batch="lead"),
     )  # fmt: skip
 
 
@@ -71,15 +73,15 @@ def _zeros(g: Tensor) -> Tensor:
 
 _gamma_slope = Operator(
     "standard_gamma_grad", "a x",
-    axes="elementwise",
-    schema="_standard_gamma_grad(a, x)", cpu="sampling.standard_gamma_grad",
-    grad=(_refuse("_standard_gamma_grad"),) * 2, kind="internal", batch="elementwise", infer=same
+    schema="_standard_gamma_grad(a, x)", kind="internal", cpu="sampling.standard_gamma_grad",
+    grad=(_refuse("_standard_gamma_grad"),) * 2,
+    rules=Rules(infer=same, axes="elementwise", batch="elementwise"),
 )  # fmt: skip
 _dirichlet_slope = Operator(
     "dirichlet_grad", "x a total",
-    axes="elementwise",
-    schema="_dirichlet_grad(x, a, total)", cpu="sampling.dirichlet_grad",
-    grad=(_refuse("_dirichlet_grad"),) * 3, kind="internal", batch="lead", infer=same
+    schema="_dirichlet_grad(x, a, total)", kind="internal", cpu="sampling.dirichlet_grad",
+    grad=(_refuse("_dirichlet_grad"),) * 3,
+    rules=Rules(infer=same, axes="elementwise", batch="lead"),
 )  # fmt: skip
 
 

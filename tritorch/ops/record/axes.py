@@ -44,7 +44,7 @@ def axes_of(op: Any, specs: Sequence[Any], params: tuple[Any, ...]) -> Axes | No
     """The axes of a call for inputs as described; None if nobody has said them."""
     found = op.infer(specs, params)
     outs = list(found) if isinstance(found, tuple) else [found]
-    rule = op.declared_axes or BY_KIND.get(op.kind)
+    rule = op.rules.axes or BY_KIND.get(op.kind)
     rule = NAMED.get(rule, rule)
     if rule is None and op.runs_composed and op.layout == "elementwise":
         rule = elementwise
@@ -138,7 +138,7 @@ def along_params(op: Any, specs: Sequence[Any], params: Any, outs: Sequence[Any]
     kept = tuple("" if i in gone else c for i, c in enumerate(letters))
     less = tuple(c for i, c in enumerate(letters) if i not in gone)
     whole = len(outs[0].shape) == len(letters)
-    joint = op.kind in ("scan", "fft") or op.declared_axes is not None
+    joint = op.kind in ("scan", "fft") or op.rules.axes is not None
     outputs = tuple((letters if joint else kept) if whole else less for _ in outs)
     roles = {letters[dim]: "joint" for dim in gone} if joint and whole else {}
     return _with_roles(inputs, outputs, roles)

@@ -372,7 +372,7 @@ class ValueCheck:
 #   function, or one that looks too.
 # Code that reads values to decide what to do next reads them by `host_values`: a segment that is
 # recorded meanwhile gets no program, and its calls are made each time.
-# tests/compile/test_value_checks.py holds that no other way is in use.
+# tests/compile/dynamic/test_value_checks.py holds that no other way is in use.
 
 
 class _Look:

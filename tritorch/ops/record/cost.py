@@ -33,7 +33,7 @@ def cost_of(op: Any, specs: Sequence[Any], params: tuple[Any, ...]) -> Cost:
     outs = list(found) if isinstance(found, tuple) else [found]
     written = sum(_bytes(out) for out in outs if type(out) is MetaArray)
     read = sum(_bytes(x) for x in specs if type(x) is MetaArray)
-    if op.picks:  # of its first input no more than goes into the result
+    if op.rules.picks:  # of its first input no more than goes into the result
         read = read - _bytes(specs[0]) + sym_min(_bytes(specs[0]), written)
     return Cost(_flops(op, specs, params, outs), read + written)
 
@@ -44,9 +44,9 @@ def _bytes(x: MetaArray) -> Any:
 
 
 def _flops(op: Any, specs: Sequence[Any], params: tuple[Any, ...], outs: Sequence[Any]) -> Any:
-    if op.declared_cost is not None:
-        return op.declared_cost(outs, *specs, *params)
-    if isinstance(op.declared_axes, str):
+    if op.rules.cost is not None:
+        return op.rules.cost(outs, *specs, *params)
+    if isinstance(op.rules.axes, str):
         flops = product(op.axes(specs, params), specs)
         if not (isinstance(flops, int) and flops == 0):
             return flops

@@ -18,6 +18,7 @@ from tritorch.core.promotion import number_dtype
 from tritorch.core.published import AUTOCAST, PUBLIC, SPECIAL
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.apply import apply, apply_in_place
+from tritorch.ops.record.groups import Gradient, Without
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import EXACT
 from tritorch.ops.record.pointwise import SAME, Pointwise
@@ -39,7 +40,7 @@ def unary(
     cpu: Callable[..., Any],
     *,
     rule: int = SAME,
-    without: str = "",
+    without: str | Without = "",
     gpu: str | None = None,
     aliases: Sequence[str] = (),
     inplace: bool | str = True,
@@ -83,8 +84,8 @@ def unary(
         written = op
         if inplace == "constant":
             written = Pointwise(
-                f"{name}_", "x", cpu, rule=rule, without=without, gpu=gpu or name, zero=zero,
-                node=f"{name.title()}1", grad=without_derivative_in_place(name),
+                f"{name}_", "x", cpu, rule=rule, gpu=gpu or name, zero=zero, without=without,
+                grad=Gradient(without_derivative_in_place(name), node=f"{name.title()}1"),
             )  # fmt: skip
 
         def method_in_place(self: Tensor) -> Tensor:

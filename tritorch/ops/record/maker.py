@@ -9,6 +9,7 @@ from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.arrays.meta import META, MetaArray
 from tritorch.core.dispatching import entered, noted, watching
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.interpreters import Dispatched, interpreter
 from tritorch.ops.record.operator import Operator
 
@@ -25,19 +26,18 @@ class Maker(Operator):
         make: Callable[..., Any],
         *,
         schema: str = "",
-        random: bool = False,
-        internal: bool = False,
+        kind: str = "factory",
         fuses: str = "",
         filled_by: str = "",
     ) -> None:
-        """make: gives the array.  random: it is drawn, by the params' generator or the default
-        one.  internal: PyTorch has no such operator.  filled_by: the in-place operator that gives
-        the same to memory without contents, with its argument, a number or, as `$1`, the param of
-        that place: `empty(size).fill_(1)`."""
-        kind = "internal" if internal else "random" if random else "factory"
+        """make: gives the array.  kind: "random" if it is drawn, by the params' generator or the
+        default one; "internal" if PyTorch has no such operator.  filled_by: the in-place operator
+        that gives the same to memory without contents, with its argument, a number or, as `$1`, the
+        param of that place: `empty(size).fill_(1)`."""
         super().__init__(
-            name, "", params, cpu=make, kind=kind, schema=schema, infer=self._describe, fuses=fuses
-        )
+            name, "", params, schema=schema, kind=kind, cpu=make, fuses=fuses,
+            rules=Rules(infer=self._describe),
+        )  # fmt: skip
         self.make = make if isinstance(make, _C.Seen) else arrays.seen(make)
         self.filled_by = filled_by
 
@@ -65,7 +65,7 @@ class Constant(Maker):
     def __init__(self, name: str, params: str, of: Callable[..., Any], schema: str) -> None:
         """of: gives the ndarray for params, of which it does not get the last: the device."""
         self.of = of
-        super().__init__(name, f"{params} device", self._made, schema=schema, internal=True)
+        super().__init__(name, f"{params} device", self._made, schema=schema, kind="internal")
 
     def __call__(self, *params: Any) -> Any:
         if watching and entered.note is not None:

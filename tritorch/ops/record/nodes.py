@@ -79,7 +79,7 @@ def settle(op: Any, node: Any) -> None:
 @functools.cache
 def _finders(op: Any) -> Any:
     """The class of a record's nodes, or the function that finds that of one."""
-    text = op.declared_node
+    text = op.gradient.node
     if text[-1:] == ")":
         text = parts_of(text)[0]
     if text and "{" not in text:
@@ -237,7 +237,7 @@ def _arguments(node: Any) -> dict[str, Any]:
 
 @functools.cache
 def _caller(op: Any) -> Callable[..., Any]:
-    return called(op, op.declared_node if op.declared_node[-1:] == ")" else "")
+    return called(op, op.gradient.node if op.gradient.node[-1:] == ")" else "")
 
 
 def _of_call(node: Any, name: str) -> Any:

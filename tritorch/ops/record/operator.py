@@ -1,4 +1,4 @@
-"""How an operator is declared: one record, from which everything else is derived.
+"""The declaration of an operator: one record, from which everything else is derived.
 
     exp = unary("exp", np.exp, rule=INT_TO_FLOAT, grad=lambda g, out: g * out.conj())
 
@@ -15,7 +15,7 @@ not saved, so it may be freed, and changed in place.  It uses public operators o
 differentiates again.
 
     grad=(lambda g, b: g * b.conj(), lambda g, a: g * a.conj())        one for each input
-    joint=lambda g, x, weight, needs: (dx, dweight)                    or one for all of them
+    grad=Gradient(joint=lambda g, x, weight, needs: (dx, dweight))     or one for all of them
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import composed_backend, resolve
 from tritorch.ops.record.checks import dtypes_of
 from tritorch.ops.record.gradients import argument_names, compile_backward, output_of
+from tritorch.ops.record.groups import Gradient, Rules, Without
 from tritorch.ops.record.infer import KINDS, inferred, laid_out as infer_layout
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ Array = _C.Array
 MOST = 16  # inputs that the native half tells apart
 NOT_IMPLEMENTED = "torch::autograd::NotImplemented"  # PyTorch's node of what has no derivative
 ALL = 0xFFFFFFFF  # a mask of all inputs, or outputs
+NO_RULES = Rules()
 # By the numbers that the native half (src/tensor/placing.h) knows them by.
 PLACINGS = (
     "", "elementwise", "row-major", "copy", "format", "column-major", "indexed",
@@ -75,145 +77,110 @@ class Operator(_C.OperatorBase):
         inputs: str,
         params: str = "",
         *,
+        schema: str = "",
+        kind: str = "structured",
+        view: bool = False,
         cpu: Callable[..., Any] | str | None = None,
         gpu: Callable[..., Any] | str | None = None,
-        grad: Any = None,
-        joint: Callable[..., Any] | None = None,
         composed: Callable[..., Tensor] | None = None,
-        view: bool = False,
-        outputs: int = 1,
-        node: str | None = None,
-        kind: str = "structured",
-        variadic: bool = False,
-        unread: str = "",
-        lends: str = "",
-        keeps: str = "",
-        layout: str = "",
-        without: str = "",
-        kernel: str = "",
-        typed: int = 1,
-        infer: Callable[..., Any] | None = None,
-        batch: str = "",
-        schema: str = "",
-        axes: str | Callable[..., str | None] | None = None,
-        cost: Callable[..., Any] | None = None,
-        picks: bool = False,
-        identity: Any = None,
-        averages: Operator | None = None,
-        parts: Callable[..., Any] | None = None,
+        parts: Callable[..., Any] | bool = False,
         fuses: str = "",
+        grad: Any = None,
+        layout: str = "",
+        without: str | Without = "",
+        rules: Rules = NO_RULES,
     ) -> None:
-        """inputs, params: names in the order of `call`'s arguments.  cpu, gpu: a function, or
-        "family.function" of tritorch.host / tritorch.gpu (one string is enough for both).
+        """inputs, params: names in the order of `call`'s arguments; "*tensors" as the last input
+        stands for all tensors from there on.
+        schema: what it computes in ATen's terms, where its name does not say it: Note [Schemas of
+        records] in `record/schema.py`.
+        cpu, gpu: a function, or "family.function" of tritorch.host / tritorch.gpu (one string is
+        enough for both).
         composed: the operator by smaller ones, `composed(*inputs, *params)`, giving its first
-        output.  Without cpu and gpu it is what runs, recorded as one call.  Without grad, gradients
-        go through it when they are differentiated again, when there is no other, and when `joint`
-        returns NotImplemented.
-        outputs: for several outputs, a mask of those that gradients flow through.
-        variadic: the last name of `inputs` stands for all tensors from there on.
-        unread: of a fused operator, the inputs whose values no gradient depends on.
-        lends: inputs, or `out`, that are kept for the gradient but may be written:
-        Note [Lent tensors].
-        keeps: inputs that PyTorch keeps for the gradient, which this one does not need: whoever
-        writes them before the backward pass gets the error that he would get there.
+        output.  Without cpu and gpu it is what runs, recorded as one call.  Without a gradient,
+        gradients go through it when they are differentiated again, and when there is no other.
+        parts: all results by smaller operators, `parts(*inputs, *params)`, for a kernel that is
+        written for several calls; a tuple if there are several.  True: the composed definition.
+        fuses: how an element of the result is computed in such a kernel, where the kind does not
+        say it (`compilation/fuse/definitions.py`).
+        grad: a `Gradient`, or its functions alone.
         layout: where results of the CPU's function lie: "elementwise", as PyTorch's TensorIterator
         derives it from the operands; "row-major"; "copy", as one of the first input would;
         "format", in the memory format that all inputs suggest ("format x y": these of them), "any
         format", channels_last where one of them suggests it; "column-major" matrices; "indexed",
         as x[indices]; "part", "reshaped" and "unsqueezed", as such a view; "magnitude",
         elementwise, but of complex numbers as a copy; else where the function has put them.
-        without: the dtypes, or categories of them ("bool", "int", "half", "complex"), of which
-        PyTorch has no kernel; kernel: what its error calls that; typed: how many of the first
-        inputs decide.
-        node: what its node is called, where its schema does not say it: Note [Names of nodes] in
-        `record/nodes.py`.
-        infer: the results for MetaArrays in place of arrays, where the kind does not say it
-        (`record/infer.py`).
-        batch: the rule by which it runs on a batch of inputs at once, where the kind does not say
-        it (`interpret/batching.py`).
-        schema: what it computes in ATen's terms, where its name does not say it: Note [Schemas of
-        records] in `record/schema.py`.
-        axes: what becomes of the axes of its inputs: Note [Axes] in `record/axes.py`.
-        cost: its floating point operations, for its results (a list), inputs and params as
-        described (`record/cost.py`).
-        picks: of its first input it reads no more than goes into its result.
-        identity: of a reduction, the number that changes nothing among those that are reduced;
-        "lowest" or "highest": the dtype's.  averages: the record of the sum of which this is the
-        mean.
-        parts: all results by smaller operators, `parts(*inputs, *params)`, for a kernel that is
-        written for several calls; a tuple if there are several.
-        fuses: how an element of the result is computed in such a kernel, where the kind does not
-        say it (`compilation/fuse/definitions.py`)."""
+        without: the dtypes that it refuses, as `Without` or its first field.
+        rules: facts that the kind does not say."""
+        if not name.isidentifier():  # it is a schema's name too
+            raise ValueError(f"a record's name is an identifier, not {name!r}")
+        if name in OPERATORS:
+            raise ValueError(f"there is a record named {name} already")
+        gradient = grad if isinstance(grad, Gradient) else Gradient(grad)
+        self.declaration: dict[str, Any] = {
+            "schema": schema, "kind": kind, "view": view, "cpu": cpu, "gpu": gpu,
+            "composed": composed, "parts": parts, "fuses": fuses, "grad": gradient,
+            "layout": layout, "without": without, "rules": rules,
+        }  # fmt: skip
         self.name = name
-        self.inputs = tuple(inputs.split())
+        self.inputs = tuple(inputs.replace("*", "").split())
         self.params = tuple(params.split())
-        self.kind = kind
-        self.variadic = variadic
-        self.unread = frozenset(unread.split())
-        self.lends = frozenset(lends.split())
-        self.keeps = frozenset(keeps.split())
-        self.outputs = outputs
-        self.is_view = view
-        self.composed = composed
+        self.kind, self.declared_schema, self.fuses = kind, schema, fuses
+        self.rules, self.is_view = rules, view
+        self.variadic = "*" in inputs
         self.runs_composed = composed is not None and cpu is None and gpu is None
+        self.composed = composed
         if composed is not None and self.runs_composed:
             cpu = gpu = composed_backend(composed)
-        self._infer, self.batch, self.declared_schema = infer, batch, schema
-        self.declared_axes, self.declared_cost, self.picks = axes, cost, picks
-        self.identity, self.averages = identity, averages
-        self.parts = parts or (composed if self.runs_composed and outputs == 1 else None)
-        self.fuses = fuses
         self._cpu = cpu
         self._gpu = gpu if gpu is not None or callable(cpu) else cpu
-        self.gradients = _normalise(grad, len(self.inputs))
-        self.joint = joint
+        self._declare_gradient(gradient)
+        whole = parts or (self.runs_composed and self.outputs == 1)
+        self.parts = parts if callable(parts) else composed if whole else None
+        kind, word, deciding = layout.partition("format")
+        self.layout = kind + word
+        self.placing = PLACINGS.index(self.layout)
+        self.deciding = sum(1 << self.inputs.index(x) for x in deciding.split()) or ALL
+        self.refusal = without if isinstance(without, Without) else Without(without)
+        self.lacks, self.typed = dtypes_of(self.refusal.dtypes), self.refusal.typed
+        OPERATORS[name] = self
+
+    def _declare_gradient(self, gradient: Gradient) -> None:
+        """Tells the native half what to record of a call, and to save for its gradient."""
+        self.gradient, self.joint, self.outputs = gradient, gradient.joint, gradient.outputs
+        self.unread = frozenset(gradient.unread.split())
+        self.lends = frozenset(gradient.lends.split())
+        self.keeps = frozenset(gradient.keeps.split())
+        self.gradients = _normalise(gradient.by, len(self.inputs))
         alone = self.constant or self.runs_composed or any(map(callable, self.gradients))
-        self.fused = None if alone else composed  # what gradients go through
-        functions = (joint, self.fused, *self.gradients)
+        self.fused = None if alone else self.composed  # what gradients go through
+        functions = (self.joint, self.fused, *self.gradients)
         differentiable = any(function is not None for function in functions)
+        node = gradient.node
         said = node if node and node[0].isupper() else ""
         stem = said.rstrip("0123456789")  # node="Sum1": SumBackward1
         number = said[len(stem) :] or "0"
-        title = "".join(part.title() for part in name.strip("_").split("_"))
+        title = "".join(part.title() for part in self.name.strip("_").split("_"))
         self.backward_name = f"{stem or title}Backward{number}"
         if node == NOT_IMPLEMENTED:
             self.backward_name = node
-        self.declared_node = node or ""
         lent = sum(1 << i for i, each in enumerate(self.inputs) if each in self.lends)
         lent |= ("out" in self.lends) << 31
         kept = sum(1 << i for i, each in enumerate(self.inputs) if each in self.keeps)
         if self.variadic and self.inputs[-1] in self.keeps:
             kept |= ALL & -(1 << len(self.inputs) - 1)
         self._define(*self._what_is_saved(), lent, kept, differentiable)
-        kind, word, deciding = layout.partition("format")
-        self.layout = kind + word
-        self.placing = PLACINGS.index(self.layout)
-        self.deciding = sum(1 << self.inputs.index(x) for x in deciding.split()) or ALL
-        self._without, self.kernel, self.typed = without, kernel or name, typed
-        self.lacks = dtypes_of(without)
-        if not name.isidentifier():  # it is a schema's name too
-            raise ValueError(f"a record's name is an identifier, not {name!r}")
-        if name in OPERATORS:
-            raise ValueError(f"there is a record named {name} already")
-        OPERATORS[name] = self
 
     def like(self, name: str, node: str, **changes: Any) -> Operator:
-        """The same operator under another name, for another of PyTorch's overloads."""
-        same = {
-            "cpu": None if self.runs_composed else self._cpu,
-            "gpu": None if self.runs_composed else self._gpu,
-            "grad": self.gradients, "joint": self.joint,
-            "composed": self.composed, "view": self.is_view,
-            "outputs": self.outputs, "kind": self.kind, "variadic": self.variadic,
-            "unread": " ".join(self.unread), "lends": " ".join(self.lends),
-            "keeps": " ".join(self.keeps), "layout": self.layout, "without": self._without,
-            "kernel": self.kernel, "typed": self.typed, "infer": self._infer, "batch": self.batch,
-            "schema": self.declared_schema, "axes": self.declared_axes,
-            "cost": self.declared_cost, "picks": self.picks, "identity": self.identity,
-            "averages": self.averages, "parts": self.parts, "fuses": self.fuses,
-        }  # fmt: skip
+        """The same operator under another name, for another of PyTorch's overloads.
+
+        changes: other arguments than this one's, or fields of their groups."""
+        same, changes = dict(self.declaration), {"node": node, **changes}
+        for group in ("grad", "rules"):
+            own = {field: changes.pop(field) for field in same[group]._fields if field in changes}
+            same[group] = same[group]._replace(**own)
         inputs, params = " ".join(self.inputs), " ".join(self.params)
-        return Operator(name, inputs, params, node=node, **(same | changes))
+        return Operator(name, inputs, params, **(same | changes))
 
     def __repr__(self) -> str:
         return f"<operator {self.name}({', '.join(self.inputs + self.params)})>"
@@ -303,9 +270,9 @@ class Operator(_C.OperatorBase):
 
     @functools.cached_property
     def rule_of_results(self) -> Callable[..., Any]:
-        """What was declared as `infer`, or follows from the kind or the composed definition."""
-        if self._infer is not None:
-            return self._infer
+        """The declared `infer`, or what follows from the kind or the composed definition."""
+        if self.rules.infer is not None:
+            return self.rules.infer
         if self.composed is not None and self.runs_composed:
             return composed_backend(self.composed)
         if self.kind in KINDS:
@@ -315,7 +282,7 @@ class Operator(_C.OperatorBase):
         raise NotImplementedError(f"{self.name} has no rule for results without data")
 
     def axes(self, specs: Sequence[Any], params: tuple[Any, ...] = ()) -> Axes | None:
-        """What becomes of the axes of inputs as MetaArrays describe them; None: nobody says."""
+        """The fate of each axis of inputs as MetaArrays describe them; None: nobody says."""
         from tritorch.ops.record.axes import axes_of
 
         return axes_of(self, specs, params)
@@ -335,7 +302,7 @@ class Operator(_C.OperatorBase):
 
     @functools.cached_property
     def as_call(self) -> Callable[[Sequence[Any], Sequence[Any]], Call]:
-        """What makes of inputs and params a call of the schema."""
+        """The function that makes of inputs and params a call of the schema."""
         from tritorch.ops.record.schema import called
 
         return called(self)
@@ -346,7 +313,7 @@ class Operator(_C.OperatorBase):
         for tensor in tensors[1 : self.typed]:
             common = promote_types(common, tensor.dtype)
         if common in self.lacks:
-            raise not_implemented(self.kernel, common)
+            raise not_implemented(self.refusal.kernel or self.name, common)
 
     def view(self, source: Tensor, params: tuple[Any, ...]) -> Tensor:
         """Replays a view on another base."""
@@ -377,7 +344,7 @@ class Operator(_C.OperatorBase):
         settle(self, node)
 
     def read(self, node: Any, name: str, raw: bool) -> Any:
-        """What a node keeps, by PyTorch's name; raw: the object that hooks are put on."""
+        """A value that a node keeps, by PyTorch's name; raw: the object that hooks are put on."""
         from tritorch.ops.record.nodes import read
 
         return read(node, name, raw)

@@ -45,6 +45,7 @@ from tritorch.ops.record.checks import (
     shape_error,
 )
 from tritorch.ops.record.elements import decide
+from tritorch.ops.record.groups import Operands, Without
 from tritorch.ops.record.infer import elementwise, note_call
 from tritorch.ops.record.operator import Array, Operator, ndarray
 from tritorch.ops.record.outputs import require_dtype, require_separate
@@ -52,6 +53,7 @@ from tritorch.ops.record.outputs import require_dtype, require_separate
 SAME, INT_TO_FLOAT, ALWAYS_BOOL, COMPLEX_TO_REAL = range(4)
 
 
+ALIKE = Operands()  # operands of which none differs from the others
 BIG = 1 << 20  # elements from which threads pay; the CPU's functions of several passes cut blocks
 
 
@@ -100,59 +102,44 @@ class Pointwise(Operator):
         cpu: Callable[..., Any],
         *,
         rule: int,
-        grad: Any = None,
-        params: str = "",
-        without: str = "",
-        gpu: str | None = None,
-        node: str | None = None,
-        domain: tuple[float, float] = (-3.0, 3.0),
-        direct: bool | str = True,
-        masks: int = 0,
-        lends: str = "",
-        keeps: str = "",
-        numbers: str = "any",
-        refuses: str | NotImplementedError = "",
-        layout: str = "elementwise",
-        beside: int = 0,
-        apart: str = "",
-        narrow: dict[str, str] | None = None,
-        zero: str = "",
-        long: bool = False,
-        shuns: str = "",
         schema: str = "",
+        numbers: str = "any",
+        operands: Operands = ALIKE,
+        gpu: str | None = None,
+        direct: bool | str = True,
+        narrow: dict[str, str] | None = None,
+        long: bool = False,
         composed: Callable[..., Tensor] | None = None,
         simpler: Callable[..., Any] | None = None,
+        grad: Any = None,
+        domain: tuple[float, float] = (-3.0, 3.0),
+        zero: str = "",
+        layout: str = "elementwise",
+        without: str | Without = "",
     ) -> None:
-        """without: the categories that PyTorch does not implement, "half" being both narrow floats
-        and "chalf" complex32.
+        """numbers: which of two operands may be one: "all" (both at once, too), "any", "other",
+        "none".
         direct: whether the CPU's function promotes numbers as PyTorch does and gives its dtype,
         for all dtypes or for "float" alone.
-        numbers: which of two operands may be one: "all" (both at once, too), "any", "other",
-        "none".
-        refuses: what PyTorch says (a RuntimeError, or an exception of its own, before anything
-        else) of the category that it refuses: the first of `without`.
-        beside: how many of the last inputs are numbers that do not promote.
-        apart: inputs that are no operands where they are numbers: in PyTorch they do not take part
-        in where the result lies, as do other numbers.
         narrow: the jit functions of narrow types, of an operator whose result depends on how far
         apart their numbers lie; others compute in float32.
-        zero: "kept" by a function of one number; "linear" if the function is that, too; "divided":
-        kept where the second operand is a number.
         long: whether a thread computes two elements at most, as its registers would not do for
         more.
-        shuns: the category that no operand may have, which the function refuses.
         simpler: of its operands, the same by cheaper operators where some are certain numbers, else
-        None: for kernels in which numbers are constants."""
+        None: for kernels in which numbers are constants.
+        domain: between which numbers tests call it.
+        zero: "kept" by a function of one number; "linear" if the function is that, too; "divided":
+        kept where the second operand is a number."""
         self.simpler = simpler
         self.constant = rule == ALWAYS_BOOL
         self.raises = getattr(cpu, "raises", False)
         super().__init__(
-            name, inputs, params, cpu=cpu, gpu=gpu or name, grad=grad, node=node,
-            kind="pointwise", lends=lends, keeps=keeps, layout=layout,
-            schema=schema, composed=composed,
+            name, inputs, schema=schema, kind="pointwise", cpu=cpu, gpu=gpu or name,
+            composed=composed, grad=grad, layout=layout,
         )  # fmt: skip
-        self.beside = beside
-        names = (*apart.split(), *self.inputs[len(self.inputs) - beside :])
+        self.refusal = refusal = without if isinstance(without, Without) else Without(without)
+        self.masks, self.beside, apart = operands
+        names = (*apart.split(), *self.inputs[len(self.inputs) - self.beside :])
         self.apart = sum(1 << self.inputs.index(name) for name in names)
         self.function = cpu
         self.gpu_name = gpu or name
@@ -160,15 +147,14 @@ class Pointwise(Operator):
         if long:
             LONG.add(self.gpu_name)
         self.rule = rule
-        self.masks = masks  # the first inputs are bools, whatever is computed in
         self.domain = domain
-        words = without.split()
+        words, says, shuns = refusal.dtypes.split(), refusal.says, refusal.shuns
         self.without = frozenset(_CATEGORY[word] for word in words if word not in ("half", "chalf"))
         self.without_half = "half" in words
         self.without_chalf = "chalf" in words
         self.widens = 2 not in self.without and not self.without_half and not self.narrow
-        refusal = RuntimeError(refuses) if isinstance(refuses, str) else refuses
-        self.refuses = (_CATEGORY[words[0]], type(refusal), str(refusal)) if refuses else None
+        error = RuntimeError(says) if isinstance(says, str) else says
+        self.refuses = (_CATEGORY[words[0]], type(error), str(error)) if says else None
         self.numbers = numbers
         self.shuns = _CATEGORY[shuns] if shuns else None
         self.is_ufunc = isinstance(cpu, np.ufunc)

@@ -25,6 +25,7 @@ from tritorch.ops.record.apply import is_half
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import any_true, require_tensor
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import reduced, same, with_indices
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
@@ -95,11 +96,12 @@ def _call(op: Operator, x: Tensor, dims: Any, keepdim: bool, *rest: Any) -> Tens
 # ---- sums ----------------------------------------------------------------------------------------
 
 _sum = Operator(
-    "sum", "x", "dims keepdim kind", kind="reduction", layout="row-major", node="sum",
+    "sum", "x", "dims keepdim kind",
+    kind="reduction",
     cpu=arrays.by_steps(lambda x, dims, keepdim, kind: _cpu_sum(x, dims, keepdim, kind)),
-    gpu="reduction.sum",
-    grad=lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape), identity=0,
-    fuses="sum",
+    gpu="reduction.sum", fuses="sum",
+    grad=Gradient(lambda g, x_shape, dims, keepdim: spread(g, dims, keepdim, x_shape), node="sum"),
+    layout="row-major", rules=Rules(identity=0),
 )  # fmt: skip
 
 
@@ -169,10 +171,9 @@ attach(sum=sum)
 _mean = reduction(
     "mean",
     "dims keepdim kind",
-    lambda g, x_shape, dims, keepdim: _mean_grad(g, x_shape, dims, keepdim),
-    node="mean",
-    averages=_sum_dim,
+    Gradient(lambda g, x_shape, dims, keepdim: _mean_grad(g, x_shape, dims, keepdim), node="mean"),
     fuses="mean",
+    rules=Rules(averages=_sum_dim),
 )
 
 
@@ -239,9 +240,10 @@ def _sum_of_numbers(x: Tensor, dims: Any, keepdim: bool, kind: dtype | None) -> 
 
 
 _nansum = Operator(
-    "nansum", "x", "dims keepdim kind", composed=_sum_of_numbers, kind="reduction",
+    "nansum", "x", "dims keepdim kind",
+    kind="reduction", composed=_sum_of_numbers,
     grad=lambda g, x, dims, keepdim: spread(g, dims, keepdim, x.shape) * ~x.isnan(),
-    identity=0,
+    rules=Rules(identity=0),
 )  # fmt: skip
 
 
@@ -263,7 +265,7 @@ _prod = reduction(
     "dims keepdim kind",
     lambda g, x, out, dims, keepdim: _prod_grad(g, x, out, dims, keepdim),
     schema="(Tensor x, int[] dims, bool keepdim, ScalarType kind) -> Tensor",
-    identity=1,
+    rules=Rules(identity=1),
 )
 _prod_dim = _prod.like("prod_dim", "Prod1", schema="prod.dim_int(x, dims[0], keepdim, dtype=kind)")
 
@@ -306,16 +308,18 @@ _any = reduction(
     "dims keepdim",
     None,
     schema="any.dims(x, dims, keepdim)",
-    identity=False,
-    infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), bool_),
+    rules=Rules(
+        infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), bool_), identity=False
+    ),
 )
 _all = reduction(
     "all",
     "dims keepdim",
     None,
     schema="all.dims(x, dims, keepdim)",
-    identity=True,
-    infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), bool_),
+    rules=Rules(
+        infer=lambda x, dims, keepdim: x.new(reduced(x.shape, dims, keepdim), bool_), identity=True
+    ),
 )
 
 
@@ -357,8 +361,12 @@ def share_evenly(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return (g / mask.sum()).expand(x.shape).masked_fill(~mask, 0)
 
 
-_amax = reduction("amax", "dims keepdim", _share_equal, identity="lowest", fuses="larger")
-_amin = reduction("amin", "dims keepdim", _share_equal, identity="highest", fuses="smaller")
+_amax = reduction(
+    "amax", "dims keepdim", _share_equal, fuses="larger", rules=Rules(identity="lowest")
+)
+_amin = reduction(
+    "amin", "dims keepdim", _share_equal, fuses="smaller", rules=Rules(identity="highest")
+)
 
 
 def _at_index(g: Any, x_shape: Any, out1: Tensor, dim: int, keepdim: bool) -> Tensor:
@@ -371,10 +379,12 @@ def _at_index(g: Any, x_shape: Any, out1: Tensor, dim: int, keepdim: bool) -> Te
 def _indexed(name: str) -> Operator:
     node = name.split("_")[0].title()
     return reduction(
-        name, "dim keepdim", _at_index, outputs=0b01, node=node,
+        name, "dim keepdim", Gradient(_at_index, node=node, outputs=0b01),
         schema=f"{node.lower()}.dim(x, dim, keepdim)",
-        infer=lambda x, dim, keepdim: with_indices(x, reduced(x.shape, dim, keepdim)),
-        identity="lowest" if node == "Max" else "highest",
+        rules=Rules(
+            infer=lambda x, dim, keepdim: with_indices(x, reduced(x.shape, dim, keepdim)),
+            identity="lowest" if node == "Max" else "highest",
+        ),
     )  # fmt: skip
 
 
@@ -384,15 +394,19 @@ _argmax = reduction(
     "argmax",
     "dim keepdim",
     None,
-    identity="lowest",
-    infer=lambda x, dim, keepdim: x.new(reduced(x.shape, dim, keepdim), int64),
+    rules=Rules(
+        infer=lambda x, dim, keepdim: x.new(reduced(x.shape, dim, keepdim), int64),
+        identity="lowest",
+    ),
 )
 _argmin = reduction(
     "argmin",
     "dim keepdim",
     None,
-    identity="highest",
-    infer=lambda x, dim, keepdim: x.new(reduced(x.shape, dim, keepdim), int64),
+    rules=Rules(
+        infer=lambda x, dim, keepdim: x.new(reduced(x.shape, dim, keepdim), int64),
+        identity="highest",
+    ),
 )
 
 
@@ -492,8 +506,10 @@ def along(op: Operator, result: Any, name: str, input: Tensor, dim: Any, keepdim
 
 
 def _max_or_min(name: str, all_: Operator, op: Operator, pair: Any) -> Any:
-    all_ = reduction(f"{name}_all", "dims keepdim", share_evenly, cpu=f"reduction.{all_.name}",
-                     node=f"{name.title()}1", schema=f"{name}(x)")  # fmt: skip
+    all_ = reduction(
+        f"{name}_all", "dims keepdim", Gradient(share_evenly, node=f"{name.title()}1"),
+        schema=f"{name}(x)", cpu=f"reduction.{all_.name}",
+    )  # fmt: skip
     result = named_results(name, "values", "indices")
 
     def function(
@@ -582,14 +598,19 @@ _var = reduction(
     "dims correction keepdim",
     lambda g, x, dims, correction, keepdim: _var_grad(g, x, dims, correction, keepdim),
     schema="var.correction(x, dims, correction=correction, keepdim=keepdim)",
-    infer=lambda x, dims, _, keepdim: x.new(reduced(x.shape, dims, keepdim), x.dtype.to_real()),
     parts=lambda *given: _moments(*given)[0],
+    rules=Rules(
+        infer=lambda x, dims, _, keepdim: x.new(reduced(x.shape, dims, keepdim), x.dtype.to_real())
+    ),
 )
 _var_mean = reduction(
     "var_mean", "dims correction keepdim",
-    lambda g, x, dims, correction, keepdim: _var_mean_grad(g, x, dims, correction, keepdim),
+    Gradient(
+        lambda g, x, dims, correction, keepdim: _var_mean_grad(g, x, dims, correction, keepdim),
+        outputs=0b11,
+    ),
     schema="var_mean.correction(x, dims, correction=correction, keepdim=keepdim)",
-    outputs=0b11, infer=_var_mean_results, parts=lambda *given: _moments(*given)
+    parts=lambda *given: _moments(*given), rules=Rules(infer=_var_mean_results),
 )  # fmt: skip
 
 
@@ -724,14 +745,11 @@ def std(
 _std = Operator(
     "std_sqrt",
     "v",
-    axes="...->...",
     schema="(Tensor v) -> Tensor",
     cpu=np.sqrt,
     gpu=lambda v: _gpu_sqrt(v),
-    node="Std",
-    grad=lambda g, out: (g / (2 * out)).masked_fill(out == 0, 0),
-    batch="elementwise",
-    infer=same,
+    grad=Gradient(lambda g, out: (g / (2 * out)).masked_fill(out == 0, 0), node="Std"),
+    rules=Rules(infer=same, axes="...->...", batch="elementwise"),
 )
 
 
@@ -828,11 +846,15 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 _vector_norm = reduction(
     "vector_norm",
     "order dims keepdim kind",
-    lambda g, x, out, order, dims, keepdim: _norm_grad(g, x, out, order, dims, keepdim),
+    Gradient(
+        lambda g, x, out, order, dims, keepdim: _norm_grad(g, x, out, order, dims, keepdim),
+        node="LinalgVectorNorm",
+    ),
     schema="linalg_vector_norm(x, order, dims, keepdim, dtype=kind)",
-    node="LinalgVectorNorm",
-    infer=lambda x, _, dims, keepdim, kind: x.new(
-        reduced(x.shape, dims, keepdim), (kind or x.dtype).to_real()
+    rules=Rules(
+        infer=lambda x, _, dims, keepdim, kind: x.new(
+            reduced(x.shape, dims, keepdim), (kind or x.dtype).to_real()
+        ),
     ),
 )
 

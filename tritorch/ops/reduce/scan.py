@@ -12,6 +12,7 @@ from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.backends import composed_backend
 from tritorch.ops.record.checks import any_true, require_tensor
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import same, with_indices
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
@@ -33,9 +34,10 @@ def _flipped_cumsum(g: Tensor, dim: int) -> Tensor:
 
 
 _sums_from_end = Operator(
-    "cumsum_backward", "g", "dim", composed=_flipped_cumsum, kind="internal", infer=same,
-    axes="along", batch="dims", grad=lambda g, dim: _cumsum.call((g,), (dim, g.dtype)),
-    schema="(Tensor g, int dim) -> Tensor", fuses="running sum backwards",
+    "cumsum_backward", "g", "dim",
+    schema="(Tensor g, int dim) -> Tensor", kind="internal", composed=_flipped_cumsum,
+    fuses="running sum backwards", grad=lambda g, dim: _cumsum.call((g,), (dim, g.dtype)),
+    rules=Rules(infer=same, axes="along", batch="dims"),
 )  # fmt: skip
 
 
@@ -54,9 +56,8 @@ _cummax, _cummin = (
     scan(
         name,
         "dim",
-        lambda g, out1, x_shape, dim: _cumextreme_grad(g, out1, x_shape, dim),
-        keeps="x",
-        infer=lambda x, dim: with_indices(x, x.shape),
+        Gradient(lambda g, out1, x_shape, dim: _cumextreme_grad(g, out1, x_shape, dim), keeps="x"),
+        rules=Rules(infer=lambda x, dim: with_indices(x, x.shape)),
     )
     for name in ("cummax", "cummin")
 )
@@ -109,10 +110,10 @@ def _in_logs(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
 
 
 _logcumsumexp_backward = Operator(
-    "logcumsumexp_backward", "y x out_", "dim", cpu=composed_backend(_in_logs),
-    gpu=composed_backend(_in_logs), composed=_composed_logcumsumexp_grad, kind="internal",
-    axes="along", batch="dims", infer=same,
-    schema="(Tensor y, Tensor x, Tensor out_, int dim) -> Tensor",
+    "logcumsumexp_backward", "y x out_", "dim",
+    schema="(Tensor y, Tensor x, Tensor out_, int dim) -> Tensor", kind="internal",
+    cpu=composed_backend(_in_logs), gpu=composed_backend(_in_logs),
+    composed=_composed_logcumsumexp_grad, rules=Rules(infer=same, axes="along", batch="dims"),
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from tritorch.core.promotion import category, not_implemented
 from tritorch.core.published import autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import require_tensor
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.operator import FLOATS, Operator, ndarray
 from tritorch.ops.record.outputs import exact_out
 from tritorch.ops.record.publishing import public
@@ -31,16 +32,22 @@ def _composed_log_softmax(x: Tensor, dim: int, kind: dtype) -> Tensor:
 
 
 _softmax = Operator(
-    "softmax", "x", "dim kind", axes="along", cost=lambda outs, x, *rest: 5 * x.numel(),
-    cpu="softmax.softmax", composed=_composed_softmax, parts=_composed_softmax,
+    "softmax", "x", "dim kind",
+    cpu="softmax.softmax", composed=_composed_softmax, parts=True,
     grad=lambda g, out, dim: _softmax_backward.call((g, out), (dim, out.dtype)),
-    batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind),
+    rules=Rules(
+        infer=lambda x, dim, kind: x.new(x.shape, kind), axes="along", batch="dims",
+        cost=lambda outs, x, *rest: 5 * x.numel(),
+    ),
 )  # fmt: skip
 _log_softmax = Operator(
-    "log_softmax", "x", "dim kind", axes="along", cost=lambda outs, x, *rest: 5 * x.numel(),
-    cpu="softmax.log_softmax", composed=_composed_log_softmax, parts=_composed_log_softmax,
+    "log_softmax", "x", "dim kind",
+    cpu="softmax.log_softmax", composed=_composed_log_softmax, parts=True,
     grad=lambda g, out, dim: _log_softmax_backward.call((g, out), (dim, out.dtype)),
-    batch="dims", infer=lambda x, dim, kind: x.new(x.shape, kind),
+    rules=Rules(
+        infer=lambda x, dim, kind: x.new(x.shape, kind), axes="along", batch="dims",
+        cost=lambda outs, x, *rest: 5 * x.numel(),
+    ),
 )  # fmt: skip
 
 
@@ -53,18 +60,22 @@ def _composed_log_softmax_grad(g: Tensor, out: Tensor, dim: int, kind: dtype) ->
 
 
 _softmax_backward: Operator = Operator(
-    "softmax_backward", "g_ out_", "dim kind", axes="along",
-    cost=lambda outs, x, *rest: 4 * x.numel(), composed=_composed_softmax_grad,
-    parts=_composed_softmax_grad,
-    schema="_softmax_backward_data(g_, out_, dim, kind)", cpu="softmax.softmax_backward",
-    kind="internal", batch="dims", infer=lambda g, out_, dim, kind: g.new(g.shape, kind),
+    "softmax_backward", "g_ out_", "dim kind",
+    schema="_softmax_backward_data(g_, out_, dim, kind)", kind="internal",
+    cpu="softmax.softmax_backward", composed=_composed_softmax_grad, parts=True,
+    rules=Rules(
+        infer=lambda g, out_, dim, kind: g.new(g.shape, kind), axes="along", batch="dims",
+        cost=lambda outs, x, *rest: 4 * x.numel(),
+    ),
 )  # fmt: skip
 _log_softmax_backward: Operator = Operator(
-    "log_softmax_backward", "g_ out_", "dim kind", axes="along",
-    cost=lambda outs, x, *rest: 4 * x.numel(), composed=_composed_log_softmax_grad,
-    parts=_composed_log_softmax_grad,
-    schema="_log_softmax_backward_data(g_, out_, dim, kind)", cpu="softmax.log_softmax_backward",
-    kind="internal", batch="dims", infer=lambda g, out_, dim, kind: g.new(g.shape, kind),
+    "log_softmax_backward", "g_ out_", "dim kind",
+    schema="_log_softmax_backward_data(g_, out_, dim, kind)", kind="internal",
+    cpu="softmax.log_softmax_backward", composed=_composed_log_softmax_grad, parts=True,
+    rules=Rules(
+        infer=lambda g, out_, dim, kind: g.new(g.shape, kind), axes="along", batch="dims",
+        cost=lambda outs, x, *rest: 4 * x.numel(),
+    ),
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from tritorch.core.tensor import Tensor
 from tritorch.ops.record import checks
 from tritorch.ops.record.checks import any_true, require_tensor
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.maker import Constant
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.publishing import public, refuse_grad_with_out, write_out
@@ -150,11 +151,11 @@ def _ranked_results(x: MetaArray, ranks: tuple[int, ...], places: bool) -> Any:
 
 _ranked = Operator(
     "ranked", "x", "ranks places",
-    axes="...a@->...k,...k",
-    schema="(Tensor x, int[] ranks, bool places) -> (Tensor, Tensor)",
-    cpu=_ranked_on_cpu, outputs=0b01, layout="row-major",
-    grad=lambda g, x_shape, out1: g[0].new_zeros(x_shape).scatter_add(-1, out1, g[0]),
-    batch="rows", infer=_ranked_results
+    schema="(Tensor x, int[] ranks, bool places) -> (Tensor, Tensor)", cpu=_ranked_on_cpu,
+    grad=Gradient(
+        lambda g, x_shape, out1: g[0].new_zeros(x_shape).scatter_add(-1, out1, g[0]), outputs=0b01,
+    ),
+    layout="row-major", rules=Rules(infer=_ranked_results, axes="...a@->...k,...k", batch="rows"),
 )  # fmt: skip
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 

@@ -34,6 +34,7 @@ from tritorch.ops.record.checks import (
 )
 from tritorch.ops.record.elements import decide_put
 from tritorch.ops.record.ends import ends_as
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import cpp_name, require_separate
 from tritorch.ops.record.publishing import public
@@ -75,14 +76,12 @@ _clone = Operator(
     "clone",
     "x",
     "format",
-    axes="...->...",
     schema="clone(x, memory_format=format)",
     cpu=arrays.by_steps(_in_format),
     gpu=_in_format,
-    grad=lambda g: g,
-    batch="elementwise",
     fuses="cast",
-    infer=_cloned,
+    grad=lambda g: g,
+    rules=Rules(infer=_cloned, axes="...->...", batch="elementwise"),
 )
 
 
@@ -149,17 +148,15 @@ _to_copy = Operator(
     "to_copy",
     "x",
     "kind device non_blocking",
-    axes="...->...",
     schema="_to_copy(x, dtype=kind, device=device, non_blocking=non_blocking)",
     cpu=arrays.by_steps(_convert),
     gpu=_convert,
+    fuses="cast",
     # A real number's gradient is the real part, of which nobody is warned.
     grad=lambda g, x_spec: (g.real if g.is_complex() and not x_spec.dtype.is_complex else g).to(
         device=x_spec.device, dtype=x_spec.dtype
     ),
-    batch="elementwise",
-    fuses="cast",
-    infer=_converted,
+    rules=Rules(infer=_converted, axes="...->...", batch="elementwise"),
 )
 
 
@@ -329,12 +326,11 @@ def zeros_of(g: Tensor) -> Tensor:
 _copy = Operator(
     "copy",
     "self src",
-    axes="...,=->...",
     schema="copy_(self, src)",
-    grad=(zeros_of, lambda g: g),
     kind="in_place",
     fuses="write",
-    node="torch::autograd::CopyBackwards",
+    grad=Gradient((zeros_of, lambda g: g), node="torch::autograd::CopyBackwards"),
+    rules=Rules(axes="...,=->..."),
 )
 
 
@@ -420,11 +416,13 @@ def written(op: Operator, self: Tensor, params: tuple[Any, ...], *others: Any) -
 _fill = Operator(
     "fill",
     "self value",
-    axes="...,=->...",
     schema="fill_.Tensor(self, value)",
-    node="fill_.{'Tensor' if hasattr(value, 'shape') else 'Scalar'}",
     kind="in_place",
-    grad=(zeros_of, lambda g: g.sum()),
+    grad=Gradient(
+        (zeros_of, lambda g: g.sum()),
+        node="fill_.{'Tensor' if hasattr(value, 'shape') else 'Scalar'}",
+    ),
+    rules=Rules(axes="...,=->..."),
 )
 
 

@@ -66,6 +66,7 @@ from tritorch.ops.record.checks import (
     warn_of_half,
 )
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.maker import Constant, Maker
 from tritorch.ops.record.operator import Operator
 from tritorch.ops.record.outputs import exact_out
@@ -307,8 +308,9 @@ def _like_record(name: str, number: Any) -> Operator:
         make = lambda x, kind, device, format: _array_like(x, number, kind, device, format)
         params, schema = "kind device format", f"{name}(x, {options})"
     return Operator(
-        name, "x", params, cpu=make, gpu=make, kind="factory", schema=schema, axes="...->...",
-        infer=make, fuses=fuses,
+        name, "x", params,
+        schema=schema, kind="factory", cpu=make, gpu=make, fuses=fuses,
+        rules=Rules(infer=make, axes="...->..."),
     )  # fmt: skip
 
 
@@ -979,16 +981,17 @@ def _complex_array(real: Any, imag: Any) -> Any:
 _complex = Operator(
     "complex",
     "real imag",
-    axes="elementwise",
     cpu=_complex_array,
     gpu=_complex_array,
+    grad=Gradient((lambda g: g.real, lambda g: g.imag), keeps="real imag"),
     layout="elementwise",
-    keeps="real imag",
-    grad=(lambda g: g.real, lambda g: g.imag),
-    batch="elementwise",
-    infer=lambda real, imag: real.new(
-        broadcast_shapes(real.shape, imag.shape),
-        real.dtype.to_complex(),
+    rules=Rules(
+        infer=lambda real, imag: real.new(
+            broadcast_shapes(real.shape, imag.shape),
+            real.dtype.to_complex(),
+        ),
+        axes="elementwise",
+        batch="elementwise",
     ),
 )
 

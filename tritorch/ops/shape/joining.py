@@ -23,6 +23,7 @@ from tritorch.host.shape import shaping
 from tritorch.ops.record.backends import backend
 from tritorch.ops.record.checks import host_values, looks_at_values, one_of, values
 from tritorch.ops.record.ends import ends_with
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.infer import laid_out, same
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.outputs import exact_out, joins
@@ -89,10 +90,14 @@ def _split(array: Any, dim: int, count: int) -> Any:
     return strided(array, shape, strides, 0)
 
 
-_cat = Operator("cat", "tensors", "dim", variadic=True, layout="format",
-                cpu=_cat_on("cpu"), gpu=_cat_on("gpu"),
-                joint=lambda g, tensors_shape, dim, needs: _cat_grad(g, tensors_shape, dim, needs),
-                batch="dims", infer=_cat_result, fuses="cat")  # fmt: skip
+_cat = Operator(
+    "cat", "*tensors", "dim",
+    cpu=_cat_on("cpu"), gpu=_cat_on("gpu"), fuses="cat",
+    grad=Gradient(
+        joint=lambda g, tensors_shape, dim, needs: _cat_grad(g, tensors_shape, dim, needs),
+    ),
+    layout="format", rules=Rules(infer=_cat_result, batch="dims"),
+)  # fmt: skip
 
 
 def _stack_on(device: str) -> Any:
@@ -109,14 +114,12 @@ def _stack_on(device: str) -> Any:
 
 _stack = Operator(
     "stack",
-    "tensors",
+    "*tensors",
     "dim",
-    variadic=True,
     cpu=_stack_on("cpu"),
     gpu=_stack_on("gpu"),
-    joint=lambda g, dim: g.unbind(dim),
-    batch="dims",
-    infer=_stack_result,
+    grad=Gradient(joint=lambda g, dim: g.unbind(dim)),
+    rules=Rules(infer=_stack_result, batch="dims"),
 )
 
 
@@ -314,23 +317,19 @@ _flip = Operator(
     "flip",
     "x",
     "dims",
-    axes="along",
     cpu="shaping.flip",
-    layout="copy",
     grad=lambda g, dims: g.flip(dims),
-    batch="dims",
-    infer=same,
+    layout="copy",
+    rules=Rules(infer=same, axes="along", batch="dims"),
 )
 _roll = Operator(
     "roll",
     "x",
     "shifts dims",
-    axes="along",
     cpu="shaping.roll",
-    layout="format",
     grad=lambda g, shifts, dims: g.roll([-s for s in shifts], dims),
-    batch="dims",
-    infer=same,
+    layout="format",
+    rules=Rules(infer=same, axes="along", batch="dims"),
 )
 
 
@@ -376,9 +375,7 @@ def _roll_gradient(g: Tensor, shifts: Any) -> Tensor:
 
 _roll_flat = Operator(
     "roll_flat", "x", "shifts",
-    schema="roll(x, shifts)", node="Roll",
-    composed=_rolled_flat,
-    grad=_roll_gradient,
+    schema="roll(x, shifts)", composed=_rolled_flat, grad=Gradient(_roll_gradient, node="Roll"),
 )  # fmt: skip
 
 
@@ -443,21 +440,17 @@ _tril = Operator(
     "tril",
     "x",
     "diagonal",
-    axes="...->...",
     cpu="shaping.tril",
     grad=lambda g, diagonal: g.tril(diagonal),
-    batch="rows",
-    infer=same,
+    rules=Rules(infer=same, axes="...->...", batch="rows"),
 )
 _triu = Operator(
     "triu",
     "x",
     "diagonal",
-    axes="...->...",
     cpu="shaping.triu",
     grad=lambda g, diagonal: g.triu(diagonal),
-    batch="rows",
-    infer=same,
+    rules=Rules(infer=same, axes="...->...", batch="rows"),
 )
 
 

@@ -21,6 +21,7 @@ from tritorch.core.tensor import Tensor, attach
 from tritorch.ops.record.checks import require_storage
 from tritorch.ops.record.ends import ends_with
 from tritorch.ops.record.gradients import Spec
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.maker import Constant
 from tritorch.ops.record.operator import Operator, ndarray
 from tritorch.ops.record.publishing import public
@@ -149,14 +150,12 @@ PUBLIC["detach_"] = detach_
 _identity = Operator(
     "identity",
     "values source",
-    axes="...,?->...",
     schema="(Tensor(a) values, Tensor source) -> Tensor(a)",
+    kind="internal",
     cpu=lambda v, s: v,
     gpu=lambda v, s: v,
     grad=(None, lambda g: g),
-    kind="internal",
-    batch="elementwise",
-    infer=lambda values, source: values,
+    rules=Rules(infer=lambda values, source: values, axes="...,?->...", batch="elementwise"),
 )
 
 
@@ -207,11 +206,13 @@ _view_as_complex = view_operator(
 )
 _real = view_operator(
     "real", "", lambda a: arrays.pairs(a)[..., 0] if _paired(a) else a.real,
-    lambda g: published.public.complex(g, g.new_zeros(g.shape)), axes="...->...",
+    lambda g: published.public.complex(g, g.new_zeros(g.shape)),
+    axes="...->...",
 )  # fmt: skip
 _imag = view_operator(
     "imag", "", lambda a: arrays.pairs(a)[..., 1] if _paired(a) else a.imag,
-    lambda g: published.public.complex(g.new_zeros(g.shape), g), axes="...->...",
+    lambda g: published.public.complex(g.new_zeros(g.shape), g),
+    axes="...->...",
 )  # fmt: skip
 
 

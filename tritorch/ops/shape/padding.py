@@ -12,6 +12,7 @@ from tritorch.arrays.symbolic import SymInt
 from tritorch.core.published import PUBLIC, autocast
 from tritorch.core.tensor import Tensor
 from tritorch.ops.record.checks import convert_number, require_kernel, require_tensor
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import Operator, laid_out
 from tritorch.ops.record.publishing import functional
 from tritorch.ops.record.sizes import padded
@@ -30,27 +31,33 @@ _pad = Operator(
     "pad",
     "x",
     "padding mode value",
-    axes=lambda x, padding, *rest: padded(len(x.shape), len(padding) // 2),
-    node="{dict(constant='constant_pad_nd', circular='torch::autograd::CopySlices', reflect="
-    "'reflection_pad{}d', replicate='replication_pad{}d')[mode].format(len(padding) // 2)}",
     cpu="shaping.pad",
-    grad=lambda g, x_shape, padding, mode: _back.call((g,), (x_shape, padding, mode)),
+    grad=Gradient(
+        lambda g, x_shape, padding, mode: _back.call((g,), (x_shape, padding, mode)),
+        node="{dict(constant='constant_pad_nd', circular='torch::autograd::CopySlices', reflect="
+        "'reflection_pad{}d', replicate='replication_pad{}d')[mode].format(len(padding) // 2)}",
+    ),
     layout="format",
-    batch="rows",
-    infer=lambda x, padding, mode, value: x.new(_padded(x.shape, padding)),
+    rules=Rules(
+        infer=lambda x, padding, mode, value: x.new(_padded(x.shape, padding)),
+        axes=lambda x, padding, *rest: padded(len(x.shape), len(padding) // 2),
+        batch="rows",
+    ),
 )
 _back: Operator = Operator(
     "pad_backward",
     "y",
     "shape padding mode",
-    axes=lambda y, shape, padding, *rest: padded(len(shape), len(padding) // 2),
     schema="(Tensor y, SymInt[] shape, SymInt[] padding, str mode) -> Tensor",
     kind="internal",
-    layout="format",
     cpu="shaping.pad_backward",
     grad=lambda g, padding, mode: _pad.call((g,), (padding, mode, 0.0)),
-    batch="rows",
-    infer=lambda y, shape, *rest: y.new(shape),
+    layout="format",
+    rules=Rules(
+        infer=lambda y, shape, *rest: y.new(shape),
+        axes=lambda y, shape, padding, *rest: padded(len(shape), len(padding) // 2),
+        batch="rows",
+    ),
 )
 
 

@@ -9,37 +9,41 @@ from __future__ import annotations
 from typing import Any
 
 from tritorch.arrays import arrays
+from tritorch.ops.record.groups import Gradient, Rules
 from tritorch.ops.record.operator import Operator, ndarray
 
 
 def view_operator(
-    name: str, params: str, function: Any, grad: Any, *, node: str | None = None, layout: str = "",
-    schema: str = "", axes: Any = None, composed: Any = None,
+    name: str, params: str, function: Any, grad: Any, *, schema: str = "", composed: Any = None,
+    layout: str = "", axes: Any = None,
 ) -> Operator:  # fmt: skip
     """Declares a view: `function(array, *params)` gives the view of an array of either kind."""
     op = Operator(
-        name, "x", params, cpu=function, gpu=function, grad=grad, view=True, node=node, kind="view",
-        layout=layout, infer=function, schema=schema, axes=axes, composed=composed,
+        name, "x", params,
+        schema=schema, kind="view", view=True, cpu=function, gpu=function, composed=composed,
+        grad=grad, layout=layout, rules=Rules(infer=function, axes=axes),
     )  # fmt: skip
     op.cpu = op.gpu = function  # type: ignore[method-assign]
     return op
 
 
 def part_operator(
-    name: str, params: str, function: Any, *, node: str | None = None, layout: str = "",
-    schema: str = "", back: str = "", composed: Any = None, fuses: str = "",
+    name: str, params: str, function: Any, *, schema: str = "", back: str = "",
+    composed: Any = None, fuses: str = "", node: str = "", layout: str = "",
 ) -> Operator:  # fmt: skip
     """Declares a view of some elements.  Its gradient is a record too, `<name>_backward`: zeros of
     a shape, with the gradient where the view looks; back: that one's schema; fuses: how an element
     of that is computed."""
     back_op = Operator(
-        f"{name}_backward", "y", f"shape {params}", cpu=_embed(function), gpu=_embed(function),
-        kind="internal", grad=lambda g, params: part.call((g,), params[1:]), batch="embed",
-        infer=lambda y, shape, *params: y.new(shape), schema=back, fuses=fuses,
+        f"{name}_backward", "y", f"shape {params}",
+        schema=back, kind="internal", cpu=_embed(function), gpu=_embed(function), fuses=fuses,
+        grad=lambda g, params: part.call((g,), params[1:]),
+        rules=Rules(infer=lambda y, shape, *params: y.new(shape), batch="embed"),
     )  # fmt: skip
     part: Operator = view_operator(
-        name, params, function, lambda g, x_shape, params: back_op.call((g,), (x_shape, *params)),
-        node=node, layout=layout, schema=schema, composed=composed,
+        name, params, function,
+        Gradient(lambda g, x_shape, params: back_op.call((g,), (x_shape, *params)), node=node),
+        schema=schema, composed=composed, layout=layout,
     )  # fmt: skip
     part.back = back_op
     back_op.embeds = part

@@ -18,29 +18,31 @@ from tritorch.ops.interpret.nested.record import (
     structure_of,
     values_of,
 )
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.operator import Operator
 
 _to_padded = Operator(
     "jagged_to_padded",
     "x offsets",
     "length padding",
+    schema="_jagged_to_padded_dense_forward(x, [offsets], [length], padding)",
     cpu="nested.to_padded",
     gpu="nested.to_padded",
-    schema="_jagged_to_padded_dense_forward(x, [offsets], [length], padding)",
-    axes="l@d,o@->bsd",
     grad=lambda g, x_shape, offsets: _from_padded.call((g, offsets), (x_shape[0],)),
-    infer=lambda x, offsets, length, padding: x.new((offsets.shape[0] - 1, length, x.shape[1])),
+    rules=Rules(
+        infer=lambda x, offsets, length, padding: x.new((offsets.shape[0] - 1, length, x.shape[1])),
+        axes="l@d,o@->bsd",
+    ),
 )
 _from_padded: Operator = Operator(
     "padded_to_jagged",
     "x offsets",
     "total",
+    schema="_padded_dense_to_jagged_forward(x, [offsets], total)",
     cpu="nested.from_padded",
     gpu="nested.from_padded",
-    schema="_padded_dense_to_jagged_forward(x, [offsets], total)",
-    axes="b@s@d,o@->ld",
     grad=lambda g, x_shape, offsets: _to_padded.call((g, offsets), (x_shape[1], 0)),
-    infer=lambda x, offsets, total: x.new((total, x.shape[2])),
+    rules=Rules(infer=lambda x, offsets, total: x.new((total, x.shape[2])), axes="b@s@d,o@->ld"),
 )
 
 

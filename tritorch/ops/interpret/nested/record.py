@@ -12,6 +12,7 @@ from tritorch import _C
 from tritorch.arrays.nested import Jagged, NestedArray, Ragged, Shape
 from tritorch.core import published
 from tritorch.core.tensor import Tensor
+from tritorch.ops.record.groups import Gradient
 from tritorch.ops.record.operator import Operator
 
 RULES: dict[str, Callable[..., Any]] = {}  # by the dense record's name
@@ -87,23 +88,26 @@ class NestedOperator(Operator):
         """The same, whose node has another name."""
         name = f"{self.name}_{title.rpartition('::')[2]}"
         return NestedOperator(
-            name, " ".join(self.inputs), " ".join(self.params), cpu=self._function,
-            grad=self.gradients, node=title, schema=self.declared_schema,
+            name, " ".join(self.inputs), " ".join(self.params),
+            schema=self.declared_schema, cpu=self._function,
+            grad=self.gradient._replace(node=title),
         )  # fmt: skip
 
 
 # The structure is a parameter of its own: a gradient is laid out by what it was.
 _values = NestedOperator(
     "nested_values", "x", "structure",
-    schema="(Tensor x, Any structure) -> Tensor", node="NestedGetValues",
-    cpu=lambda a, structure: a.values._array,
-    grad=lambda g, structure: made(g, structure),
+    schema="(Tensor x, Any structure) -> Tensor", cpu=lambda a, structure: a.values._array,
+    grad=Gradient(lambda g, structure: made(g, structure), node="NestedGetValues"),
 )  # fmt: skip
 _nested = NestedOperator(
     "nested_of_values", "values", "structure",
-    schema="(Tensor values, Any structure) -> Tensor", node="NestedViewFromJagged",
+    schema="(Tensor values, Any structure) -> Tensor",
     cpu=lambda values, structure: NestedArray(values, structure),
-    grad=lambda g, values_shape, structure: laid(g, structure, values_shape),
+    grad=Gradient(
+        lambda g, values_shape, structure: laid(g, structure, values_shape),
+        node="NestedViewFromJagged",
+    ),
 )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def reduction(op: Any, x: Tensor, *params: Any) -> Any:
     if ragged and batch:
         return op.call((fold.fold(x),), params)
     if ragged and dense:
-        if op.averages is not None:
+        if op.rules.averages is not None:
             raise AssertionError(
                 "Cannot reduce on both ragged and non-batch dimensions without also reducing on "
                 "batch"
@@ -76,15 +76,15 @@ def _along_ragged(
     op: Any, x: Tensor, structure: Jagged, params: tuple[Any, ...], given: dict[str, Any]
 ) -> Any:
     """Components to one row each."""
-    if op.identity is None and op.averages is None:
+    if op.rules.identity is None and op.rules.averages is None:
         results = [op.call((part.unsqueeze(0),), params) for part in parts_of(x)]
         if isinstance(results[0], tuple):
             return tuple(published.public.cat(column) for column in zip(*results))
         return published.public.cat(results)
     ragged = structure.ragged
     values = values_of(x).transpose(0, ragged - 1)
-    total = op if op.averages is None else op.averages
-    padding = neutral(total.identity, x.dtype)
+    total = op if op.rules.averages is None else op.rules.averages
+    padding = neutral(total.rules.identity, x.dtype)
     rows = padded_rows(values, structure.offsets, longest(structure), padding)
     out = total.call((rows.transpose(1, ragged),), params)
     if total is op:

@@ -29,6 +29,7 @@ from tritorch.ops.interpret.sparse.record import (
 )
 from tritorch.ops.record.apply import apply
 from tritorch.ops.record.checks import broadcast_shapes, require_castable
+from tritorch.ops.record.groups import Gradient
 
 
 def _title(op: Any) -> str:
@@ -119,16 +120,14 @@ _plus = SparseOperator(
     "a b",
     schema="add.Tensor(a, b)",
     cpu=_dense_sum,
-    node="Add",
-    grad=(lambda g: g, lambda g: g),
+    grad=Gradient((lambda g: g, lambda g: g), node="Add"),
 )
 _minus = SparseOperator(
     "dense_minus_sparse",
     "a b",
     schema="sub.Tensor(a, b)",
     cpu=lambda a, b: _dense_sum(a, b, -1),
-    node="Sub",
-    grad=(lambda g: g, lambda g: -g),
+    grad=Gradient((lambda g: g, lambda g: -g), node="Sub"),
 )
 
 

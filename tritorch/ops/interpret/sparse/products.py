@@ -30,6 +30,7 @@ from tritorch.ops.interpret.sparse.record import (
     values_of,
 )
 from tritorch.ops.record.checks import require_tensor
+from tritorch.ops.record.groups import Gradient
 from tritorch.ops.record.operator import Operator
 
 
@@ -86,10 +87,12 @@ def _to_other(g: Tensor, values: Tensor, pattern: Pattern) -> Tensor:
 
 spmm_op: Operator = Operator(
     "spmm", "values x", "pattern",
-    schema="(Tensor values, Tensor x, Any pattern) -> Tensor",
-    cpu="sparse.spmm", kind="sparse", node="SparseAddmm",
-    grad=(lambda g, x, pattern: sampled_op.call((g, x.conj()), (pattern,)),
-          lambda g, values, pattern: _to_other(g, values, pattern)),
+    schema="(Tensor values, Tensor x, Any pattern) -> Tensor", kind="sparse", cpu="sparse.spmm",
+    grad=Gradient(
+        (lambda g, x, pattern: sampled_op.call((g, x.conj()), (pattern,)),
+              lambda g, values, pattern: _to_other(g, values, pattern)),
+        node="SparseAddmm",
+    ),
 )  # fmt: skip
 
 
@@ -127,8 +130,8 @@ def _plain_product(a: Any, b: Any) -> Tensor:
 
 _mm = SparseOperator(
     "sparse_dense_mm", "a b",
-    schema="mm(a, b)", cpu=_plain_product, node="Mm",
-    grad=(lambda g, b: g.mm(_adjoint(b)), lambda g, a: _adjoint(a).mm(g)),
+    schema="mm(a, b)", cpu=_plain_product,
+    grad=Gradient((lambda g, b: g.mm(_adjoint(b)), lambda g, a: _adjoint(a).mm(g)), node="Mm"),
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from tritorch.arrays.sparse import BLOCKED, BY_ROW, SHOWN, SparseArray
 from tritorch.core import defaults, layout as layouts, published, scopes
 from tritorch.core.dtype import bool_
 from tritorch.core.tensor import Tensor
+from tritorch.ops.record.groups import Gradient
 from tritorch.ops.record.operator import Operator
 
 RULES: dict[str, Callable[..., Any]] = {}  # by the dense operator's name
@@ -91,9 +92,9 @@ class SparseOperator(Operator):
     def like(self, name: str, node: str, **changes: Any) -> Operator:
         """The same operator under another name."""
         return SparseOperator(
-            name, " ".join(self.inputs), " ".join(self.params), cpu=self._function,
-            grad=self.gradients, joint=self.joint, composed=self.composed, outputs=self.outputs,
-            node=node, **({"schema": self.declared_schema} | changes),
+            name, " ".join(self.inputs), " ".join(self.params),
+            cpu=self._function, composed=self.composed, grad=self.gradient._replace(node=node),
+            **({"schema": self.declared_schema} | changes),
         )  # fmt: skip
 
 
@@ -212,8 +213,7 @@ _coo = SparseOperator(
     "sparse_coo", "values", "indices shape coalesced",
     schema="(Tensor values, Tensor indices, SymInt[] shape, bool coalesced) -> Tensor",
     cpu=_make_coo,
-    node="SparseCooTensorWithDimsAndTensors",
-    grad=lambda g, indices: gather(g, indices),
+    grad=Gradient(lambda g, indices: gather(g, indices), node="SparseCooTensorWithDimsAndTensors"),
 )  # fmt: skip
 
 
@@ -223,9 +223,8 @@ def _make_compressed(values: Tensor, pattern: SparseArray) -> SparseArray:
 
 _compressed = SparseOperator(
     "sparse_compressed", "values", "pattern",
-    schema="(Tensor values, Any pattern) -> Tensor",
-    cpu=_make_compressed, node="SparseCompressedTensor",
-    grad=lambda g, pattern: gather_like(g, pattern),
+    schema="(Tensor values, Any pattern) -> Tensor", cpu=_make_compressed,
+    grad=Gradient(lambda g, pattern: gather_like(g, pattern), node="SparseCompressedTensor"),
 )  # fmt: skip
 
 

@@ -24,14 +24,15 @@ from tritorch.ops.interpret.sparse.record import (
     rule,
     values_of,
 )
+from tritorch.ops.record.groups import Gradient
 
 # ---- sums ----------------------------------------------------------------------------------------
 
 # PyTorch's sum has the dense gradient of any other sum; torch.sparse.sum's has the entries' places.
 _total = SparseOperator(
     "sparse_total", "x", "kind",
-    schema="sum(x, dtype=kind)", node="Sum", grad=lambda g, x_shape: g.expand(x_shape),
-    cpu=lambda a, kind: a.values.sum(dtype=kind),
+    schema="sum(x, dtype=kind)", cpu=lambda a, kind: a.values.sum(dtype=kind),
+    grad=Gradient(lambda g, x_shape: g.expand(x_shape), node="Sum"),
 )  # fmt: skip
 
 

@@ -23,11 +23,16 @@ from tritorch.ops.interpret.sparse.record import (
     rule,
     values_of,
 )
+from tritorch.ops.record.groups import Gradient
 
 # ---- copies --------------------------------------------------------------------------------------
 
 _clone = SparseOperator(
-    "sparse_clone", "x", schema="clone(x)", cpu=lambda a: a.copy(), grad=lambda g: g, node="Clone"
+    "sparse_clone",
+    "x",
+    schema="clone(x)",
+    cpu=lambda a: a.copy(),
+    grad=Gradient(lambda g: g, node="Clone"),
 )
 
 
@@ -50,9 +55,8 @@ def _convert(a: SparseArray, kind: Any, device: Any, non_blocking: bool) -> Spar
 
 _to_copy = SparseOperator(
     "sparse_to_copy", "x", "kind device non_blocking",
-    schema="_to_copy(x, dtype=kind, device=device, non_blocking=non_blocking)",
-    cpu=_convert, node="ToCopy",
-    grad=lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype),
+    schema="_to_copy(x, dtype=kind, device=device, non_blocking=non_blocking)", cpu=_convert,
+    grad=Gradient(lambda g, x_spec: g.to(device=x_spec.device, dtype=x_spec.dtype), node="ToCopy"),
 )  # fmt: skip
 
 
@@ -97,8 +101,7 @@ _permute = SparseOperator(
     "dims",
     schema="permute(x, dims)",
     cpu=_permute_indices,
-    node="Permute",
-    grad=lambda g, dims: g.permute(_inverse(dims)),
+    grad=Gradient(lambda g, dims: g.permute(_inverse(dims)), node="Permute"),
 )
 _transpose = SparseOperator(
     "sparse_transpose",
@@ -106,8 +109,7 @@ _transpose = SparseOperator(
     "dims",
     schema="(Tensor x, int[] dims) -> Tensor",
     cpu=_permute_indices,
-    node="Transpose",
-    grad=lambda g, dims: g.permute(_inverse(dims)),
+    grad=Gradient(lambda g, dims: g.permute(_inverse(dims)), node="Transpose"),
 )
 _t = _transpose.like("sparse_t", "T", schema="(Tensor x, int[] dims) -> Tensor")
 
@@ -130,8 +132,9 @@ _flip = SparseOperator(
     "x",
     schema="(Tensor x) -> Tensor",
     cpu=_swap_matrix,
-    node="Transpose",
-    grad=lambda g, x: g.transpose(x._array.batch_dims, x._array.batch_dims + 1),
+    grad=Gradient(
+        lambda g, x: g.transpose(x._array.batch_dims, x._array.batch_dims + 1), node="Transpose"
+    ),
 )
 
 

@@ -20,7 +20,7 @@ import tritorch.nn.functional as F
 from tritorch.compilation.fuse import equal, fuser, kept
 from tritorch.triton import cache, kernel, keys, written
 
-from .fused_patterns import PATTERNS, Arrays
+from ..fusing.fused_patterns import PATTERNS, Arrays
 
 pytestmark = [pytest.mark.device, pytest.mark.simulated]
 RUNS = 4  # until programs are made

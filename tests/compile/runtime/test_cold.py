@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-COLD = Path(__file__).parents[2] / "bench" / "cold.py"
+COLD = Path(__file__).parents[3] / "bench" / "cold.py"
 # Of GPT-2's sizes, whose layers are equal: two say what twelve would.
 PLAIN, WRITTEN = 45, 20
 

@@ -2,7 +2,7 @@
 
 A program of its own, on a simulated device that discards launches:
 
-    python -m tests.compile.fused_targets with_engine|without
+    python -m tests.compile.fusing.fused_targets with_engine|without
 
 Which kernels there are depends on whether a GPU has a copy engine.  Those of GPUs with one are
 compiled for sm_90, others for one target each in turn; all for all in CI, and where targets are

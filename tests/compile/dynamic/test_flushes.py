@@ -21,8 +21,8 @@ from tests.ops.table import CASES, Case
 from tritorch.compilation.follow import counts, regions
 from tritorch.nn import functional as F
 
-from . import test_modules as modules
-from .watching import first_difference, seen
+from .. import test_modules as modules
+from ..watching import first_difference, seen
 
 LISTED = Path(__file__).with_name("fallbacks.txt")
 CALLS = 4

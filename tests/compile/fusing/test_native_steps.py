@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tritorch as torch
-from tests.compile.test_fused_loops import SPECIAL, bits, compare
+from tests.compile.fusing.test_fused_loops import SPECIAL, bits, compare
 from tritorch.compilation.passes import norms
 from tritorch.host.chains.chains import Chain, Steps
 from tritorch.host.chains.rowwise import rowwise

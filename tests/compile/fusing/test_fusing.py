@@ -264,9 +264,9 @@ def test_kernels_compile_for_real_gpus(group: str) -> None:
     if not fused_targets.targets_of(group):
         pytest.skip("kernels are compiled for none of its GPUs")
     device = "discard_launches=1,poison=0,memory=512G"
-    command = [sys.executable, "-m", "tests.compile.fused_targets", group]
+    command = [sys.executable, "-m", "tests.compile.fusing.fused_targets", group]
     done = subprocess.run(
-        command, capture_output=True, text=True, cwd=Path(__file__).parents[2],
+        command, capture_output=True, text=True, cwd=Path(__file__).parents[3],
         env=os.environ | {"TRITORCH_SIMULATE_CUDA": device},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
