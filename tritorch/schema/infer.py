@@ -81,6 +81,8 @@ def infer_type(value: Any) -> InferredType:
         if not value:
             return InferredType("Dictionary inputs must have entries")
         return _of_dict(value)
+    if hasattr(type(value), "register_forward_hook"):
+        return InferredType("Cannot infer concrete type of torch.nn.Module")
     return InferredType(
         "Only tensors and (possibly nested) tuples of tensors, lists, or dicts are supported as "
         f"inputs or outputs of traced functions, but instead got value of type "

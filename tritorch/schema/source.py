@@ -15,7 +15,8 @@ def highlight(text: str, start: int, end: int) -> str:
     shown = range(max(number[0] - _CONTEXT, 0), min(number[1] + _CONTEXT + 1, len(lines)))
     marks = {}
     for at in shown:
-        begin = max(start, begins[at])
+        indent = len(lines[at]) - len(lines[at].lstrip(" \t"))
+        begin = max(start, begins[at] + indent)
         stop = min(end, begins[at] + len(lines[at].rstrip("\n")))
         if begin < stop:
             marks[at] = " " * (begin - begins[at]) + "~" * (stop - begin)

@@ -1,7 +1,8 @@
 """The schemas of PyTorch's operators, by namespace, name and overload, read when one is asked for.
 
 `aten.txt` has ATen's, `others.txt` those of other namespaces, `core.txt` the names of ATen's core
-set; `tools/record/aten.py` writes them.
+set, `order.txt` the order of overloads where they are not sorted; `tools/record/aten.py` writes
+them.
 """
 
 from __future__ import annotations
@@ -59,6 +60,17 @@ def names(space: str = "aten") -> list[str]:
 def overloads(name: str, space: str = "aten") -> list[str]:
     """The overloads of an operator, the one without a name being ""; none of what PyTorch lacks."""
     return list(_table(space).get(name, ()))
+
+
+@functools.cache
+def _order() -> dict[str, list[str]]:
+    parts = (line.split() for line in _lines("order.txt"))
+    return {name: ["" if x == "-" else x for x in overloads] for name, *overloads in parts}
+
+
+def ordered(name: str, space: str = "aten") -> list[str]:
+    """The overloads of an operator in the order in which TorchScript tries them."""
+    return _order().get(f"{space}::{name}") or sorted(overloads(name, space))
 
 
 @functools.cache

@@ -346,6 +346,8 @@ class _OfOne(Type):
     _python: ClassVar[builtins.str]
 
     def __init__(self, element: Type, /) -> None:
+        if element is None:
+            raise RuntimeError(f"Can not create {self.kind()} with None type")
         if not isinstance(element, Type):
             raise TypeError(
                 f"{self.kind()}: expected a torch.Type, got {type(element).__name__} ({element!r})"

@@ -338,10 +338,6 @@ DEFINED: dict[tuple[str, str], Any] = {}
 _NAMESPACES: dict[str, OpNamespace] = {}
 
 
-# What a tensor's class may be asked for (`core/asking.py`), by the names of attributes.
-_PRIM = {"device": "prim::device(Tensor a) -> Device", "layout": "prim::layout(Tensor a) -> Layout"}
-
-
 def namespace(name: str) -> OpNamespace:
     """The operators of a namespace, which may be empty."""
     if name not in _NAMESPACES:
@@ -363,8 +359,6 @@ def _find(space: str, name: str, overload: str | None) -> Any:
 def _overloads(space: str, name: str) -> list[str]:
     """The names of an operator's overloads."""
     found = [overload for full, overload in DEFINED if full == f"{space}::{name}"]
-    if space == "prim" and name in _PRIM:
-        return ["", *found]
     if space != "tritorch":
         return list(dict.fromkeys([*table.overloads(name, space), *found]))
     if name in OPERATORS and "->" in OPERATORS[name].declared_schema:
@@ -378,8 +372,6 @@ def _schema(space: str, name: str, overload: str) -> FunctionSchema | None:
         return defined.schema
     if overload not in _overloads(space, name):
         return None
-    if space == "prim":
-        return parse_schema(_PRIM[name])
     return OPERATORS[name].schema if space == "tritorch" else table.find(name, overload, space)
 
 
@@ -415,7 +407,7 @@ def _function_of(schema: FunctionSchema) -> Callable[..., Any]:
     name = schema.name.partition("::")[2]
     record = records().get((schema.name, schema.overload_name))
     read = _reader(record, schema)
-    if schema.name.startswith("prim::"):
+    if schema.name.startswith("prim::") and hasattr(Tensor, name):
         return lambda a: getattr(a, name)
     if not schema.name.startswith("aten::"):
         if schema.name in INTERNAL:
