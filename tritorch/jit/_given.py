@@ -5,24 +5,7 @@ Nothing compiles to such graphs here, so nobody gives one: the classes are there
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-
-from tritorch.jit._errors import refuse
-
-
-def import_ir_module(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not there yet: archives of TorchScript."""
-    refuse("torch.import_ir_module")
-
-
-def import_ir_module_from_buffer(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not there yet: archives of TorchScript."""
-    refuse("torch.import_ir_module_from_buffer")
-
-
-def parse_ir(input: str, parse_tensor_constants: bool = False) -> NoReturn:
-    """Not there yet: graphs from their text."""
-    refuse("torch.parse_ir")
+from typing import Any
 
 
 class _Given:
@@ -38,7 +21,6 @@ _GIVEN = {
     for name in [
         "AliasDb",
         "ArgumentSpec",
-        "Block",
         "Capsule",
         "Code",
         "CompleteArgumentSpec",
@@ -51,7 +33,6 @@ _GIVEN = {
         "IODescriptor",
         "InterfaceType",
         "LiteScriptModule",
-        "Node",
         "OperatorInfo",
         "ScriptClass",
         "ScriptClassFunction",
@@ -63,25 +44,6 @@ _GIVEN = {
         "SerializationStorageContext",
         "StaticModule",
         "TracingState",
-        "Use",
-        "Value",
     ]
 }
 globals().update(_GIVEN)
-
-
-class Graph:
-    """A graph of TorchScript; torch.fx.Graph is another class."""
-
-    def __init__(self) -> None:
-        refuse("torch.Graph")
-
-
-Graph.__module__ = "torch"
-
-
-class ScriptFunction(_Given):
-    """What `torch.jit.script` makes of a function in PyTorch; here nobody makes one."""
-
-
-ScriptFunction.__module__ = "torch.jit"

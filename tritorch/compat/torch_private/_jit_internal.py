@@ -1,20 +1,11 @@
-"""torch._jit_internal: questions about annotations, and decorators that torch.jit has too.
-
-Nothing is compiled here, so what marks functions for a compiler leaves them as they are.
-"""
+"""torch._jit_internal: questions about annotations, and decorators that torch.jit has too."""
 
 from __future__ import annotations
 
-import enum
-import inspect
-import types
-import typing
-import weakref
-from collections.abc import Callable
-from typing import Any, Final, NoReturn, Optional, Union, get_args, get_origin
+from typing import Final as Final, Optional as Optional, Union as Union
 
-from tritorch.compat.torch_private._awaits import _Await
-from tritorch.futures import Future
+from tritorch.compat.torch_private._awaits import _Await as _Await
+from tritorch.futures import Future as Future
 from tritorch.jit import (
     _overload as _overload,
     _overload_method as _overload_method,
@@ -23,192 +14,34 @@ from tritorch.jit import (
     is_scripting as is_scripting,
     unused as unused,
 )
-from tritorch.nn import names
-from tritorch.nn.names import (
+from tritorch.jit.internals import (
     BroadcastingList1 as BroadcastingList1,
     BroadcastingList2 as BroadcastingList2,
     BroadcastingList3 as BroadcastingList3,
+    BroadcastingList4 as BroadcastingList4,
+    BroadcastingList5 as BroadcastingList5,
+    BroadcastingList6 as BroadcastingList6,
     BroadcastingListCls as BroadcastingListCls,
+    BuiltinUnionType as BuiltinUnionType,
+    FunctionModifiers as FunctionModifiers,
+    _is_container as _is_container,
+    _is_exception as _is_exception,
+    _qualified_name as _qualified_name,
+    _try_get_dispatched_fn as _try_get_dispatched_fn,
+    boolean_dispatch as boolean_dispatch,
+    boolean_dispatched as boolean_dispatched,
+    get_callable_argument_names as get_callable_argument_names,
+    get_closure as get_closure,
+    get_static_fn as get_static_fn,
+    is_await as is_await,
+    is_dict as is_dict,
+    is_final as is_final,
+    is_future as is_future,
+    is_list as is_list,
+    is_optional as is_optional,
+    is_rref_instance as is_rref_instance,
+    is_static_fn as is_static_fn,
+    is_tuple as is_tuple,
+    is_union as is_union,
+    raise_error_container_parameter_missing as raise_error_container_parameter_missing,
 )
-
-BroadcastingList4 = BroadcastingListCls()
-BroadcastingList5 = BroadcastingListCls()
-BroadcastingList6 = BroadcastingListCls()
-BuiltinUnionType = types.UnionType
-
-# What a function that `boolean_dispatch` made chooses from.
-boolean_dispatched: weakref.WeakKeyDictionary[Callable[..., Any], dict[str, Any]]
-boolean_dispatched = weakref.WeakKeyDictionary()
-
-
-class FunctionModifiers:
-    """How a compiler treats a function."""
-
-    UNUSED = "unused (ignored and replaced with raising of an exception)"
-    IGNORE = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"
-    EXPORT = "export (compile this function even if nothing calls it)"
-    DEFAULT = "default (compile if called from an exported function / forward)"
-    COPY_TO_SCRIPT_WRAPPER = (
-        "if this method is not scripted, copy the python method onto the scripted model"
-    )
-    _DROP = "_drop (function is fully ignored, declaration can be unscriptable)"
-
-
-def boolean_dispatch(
-    arg_name: str, arg_index: int, default: bool, if_true: Callable[..., Any],
-    if_false: Callable[..., Any], module_name: str | None, func_name: str | None,
-) -> Callable[..., Any]:  # fmt: skip
-    """A function that calls one of two, by the value of one of its arguments."""
-    made = names.boolean_dispatch(
-        arg_name, arg_index, default, if_true, if_false, module_name, func_name
-    )
-    if_true.__doc__ = if_false.__doc__ = made.__doc__
-    boolean_dispatched[made] = {
-        "if_true": if_true,
-        "if_false": if_false,
-        "index": arg_index,
-        "default": default,
-        "arg_name": arg_name,
-    }
-    return made
-
-
-def _try_get_dispatched_fn(fn: Any) -> dict[str, Any] | None:
-    return boolean_dispatched.get(fn) if callable(fn) else None
-
-
-# ---- annotations ---------------------------------------------------------------------------------
-
-
-def raise_error_container_parameter_missing(target_type: str) -> NoReturn:
-    """Refuses a container's annotation that does not say what it contains."""
-    # PyTorch's texts differ by more than a letter.
-    if target_type.endswith("ict"):
-        raise RuntimeError(
-            f"Attempted to use {target_type} without contained types. Please add contained type, "
-            f"e.g. {target_type}[int, int]"
-        )
-    raise RuntimeError(
-        f"Attempted to use {target_type} without a contained type. Please add a contained type, "
-        f"e.g. {target_type}[int]"
-    )
-
-
-def _is_container(ann: Any, bare: Any, origin: type) -> bool:
-    if ann is bare:
-        raise_error_container_parameter_missing(origin.__name__.capitalize())
-    module = getattr(ann, "__module__", None)
-    return module in ("builtins", "typing") and get_origin(ann) is origin
-
-
-def is_tuple(ann: Any) -> bool:
-    """Whether an annotation is a tuple of something."""
-    return _is_container(ann, typing.Tuple, tuple)  # noqa: UP006
-
-
-def is_list(ann: Any) -> bool:
-    """Whether an annotation is a list of something."""
-    return _is_container(ann, typing.List, list)  # noqa: UP006
-
-
-def is_dict(ann: Any) -> bool:
-    """Whether an annotation is a dict of something."""
-    return _is_container(ann, typing.Dict, dict)  # noqa: UP006
-
-
-def is_union(ann: Any) -> bool:
-    """Whether an annotation is one of several, `Union[int, str]` or `int | str`."""
-    if ann is Union:
-        raise_error_container_parameter_missing("Union")
-    return isinstance(ann, types.UnionType) or get_origin(ann) is Union
-
-
-def is_optional(ann: Any) -> bool:
-    """Whether an annotation is one type or None."""
-    if ann is Optional:
-        raise_error_container_parameter_missing("Optional")
-    args = get_args(ann)
-    return is_union(ann) and len(args) == 2 and type(None) in args
-
-
-def is_future(ann: Any) -> bool:
-    """Whether an annotation is a Future of something."""
-    if ann is Future:
-        raise RuntimeError(
-            "Attempted to use Future without a contained type. Please add a contained type, e.g. "
-            "Future[int]"
-        )
-    return get_origin(ann) is Future
-
-
-def is_await(ann: Any) -> bool:
-    """Whether an annotation is an _Await, of something or of anything."""
-    return ann is _Await or get_origin(ann) is _Await
-
-
-def is_final(ann: Any) -> bool:
-    """Whether an annotation is Final, of something or alone."""
-    module = getattr(ann, "__module__", None)
-    known = module in ("typing", "typing_extensions")
-    return known and (get_origin(ann) is Final or isinstance(ann, type(Final)))
-
-
-def is_rref_instance(obj: Any) -> bool:
-    """False: there are no remote references."""
-    return False
-
-
-# ---- questions about functions and classes -------------------------------------------------------
-
-
-def _qualified_name(obj: Any, mangle_name: bool = True) -> str:
-    """What a class or an enumeration's member is called where names must be unique: below
-    `__torch__`, with what is no identifier replaced."""
-    if hasattr(obj, "_jit_override_qualname"):
-        return obj._jit_override_qualname
-    name = getattr(obj, "__name__", None) or (obj.name if isinstance(obj, enum.Enum) else None)
-    if not name:
-        raise RuntimeError("Could not get name of python class object")
-    name = "_lambda" if name == "<lambda>" else name
-    module = obj.__module__
-    if module is None:
-        raise RuntimeError(
-            f"Could not get qualified name for class '{name}': __module__ can't be None."
-        )
-    if mangle_name:
-        plain = module.replace("<", "_").replace(">", "_")
-        module = "__torch__" if module == "__main__" else f"__torch__.{plain}"
-    if "." in name:
-        raise RuntimeError(
-            f"Could not get qualified name for class '{name}': '{name}' is not a valid identifier"
-        )
-    return f"{module}.{name}"
-
-
-def get_callable_argument_names(fn: Any) -> list[str]:
-    """The arguments that may be given by position or by name; none if that cannot be told."""
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except Exception:
-        return []
-    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-
-
-def get_closure(fn: Any) -> dict[str, Any]:
-    """What a function sees by name: the globals, and the variables of functions around it."""
-    cells = zip(fn.__code__.co_freevars, fn.__closure__ or ())
-    return {**fn.__globals__, **{name: cell.cell_contents for name, cell in cells}}
-
-
-def is_static_fn(cls: type, fn: str) -> bool:
-    """Whether a class has a static method of this name."""
-    return isinstance(inspect.getattr_static(cls, fn, default=None), staticmethod)
-
-
-def get_static_fn(cls: type, fn: str) -> Any:
-    """The function of a static method."""
-    return inspect.getattr_static(cls, fn).__func__
-
-
-def _is_exception(obj: Any) -> bool:
-    return inspect.isclass(obj) and issubclass(obj, Exception)
