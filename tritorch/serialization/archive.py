@@ -27,6 +27,7 @@ _END64 = struct.Struct("<4sQ2H2I4Q")
 _MAX16, _MAX32 = 0xFFFF, 0xFFFFFFFF
 _FAILED = "PytorchStreamReader failed reading zip archive: "
 _CHUNK = 1 << 24
+_DEFLATED = 8  # zip's number for the method
 
 
 class Record(NamedTuple):
@@ -36,13 +37,16 @@ class Record(NamedTuple):
     size: int
     crc: int
     header: int
+    inflates_to: int = 0
+    is_deflated: bool = False
 
 
 class ArchiveReader:
     """The records of an archive in a seekable file, which starts at the file's position."""
 
-    def __init__(self, file: Any) -> None:
-        self.file = file
+    def __init__(self, file: Any, may_inflate: bool = False) -> None:
+        """may_inflate: some records may be compressed; `read` of a subclass inflates them."""
+        self.file, self._may_inflate = file, may_inflate
         self.start = file.tell()
         self.size = file.seek(0, 2) - self.start
         self.records: dict[str, Record] = {}
@@ -97,19 +101,21 @@ class ArchiveReader:
             name = directory[fields_at:extra_at].decode()
             extra = directory[extra_at : extra_at + n_extra]
             full, stored, header = _wide(extra, full, stored, header)
-            if method or flags & 1 or stored != full or disk:
+            is_deflated = self._may_inflate and method == _DEFLATED
+            if ((method or stored != full) and not is_deflated) or flags & 1 or disk:
                 raise RuntimeError(
                     f"{_FAILED}record {name!r} is compressed, encrypted or split; checkpoints hold "
                     f"their records as they are (zip -0)"
                 )
             local = _LOCAL.unpack(self.read_at(header, _LOCAL.size))
             offset = header + _LOCAL.size + local[-2] + local[-1]
-            if local[0] != b"PK\x03\x04" or offset + full > start:
+            if local[0] != b"PK\x03\x04" or offset + stored > start:
                 raise RuntimeError(f"{_FAILED}record {name!r} lies outside of the file")
             if name in self.records:
                 raise RuntimeError(f"{_FAILED}two records are called {name!r}")
-            self.records[name] = Record(offset, full, crc, header)
-            spans.append((header, offset + full))
+            inflates_to = full if is_deflated else 0
+            self.records[name] = Record(offset, stored, crc, header, inflates_to, is_deflated)
+            spans.append((header, offset + stored))
         spans.sort()
         if any(end > begin for (_, end), (begin, _) in zip(spans, spans[1:])):
             raise RuntimeError(f"{_FAILED}records overlap")
