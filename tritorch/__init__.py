@@ -218,16 +218,18 @@ _ELSEWHERE = {
             """,
         "jit._errors": "JITException",
         "jit._given": """
-            AliasDb ArgumentSpec Block Capsule Code CompleteArgumentSpec ConcreteModuleType
-            ConcreteModuleTypeBuilder DeepCopyMemoTable ExecutionPlan Gradient Graph
-            GraphExecutorState IODescriptor InterfaceType LiteScriptModule Node OperatorInfo
-            ScriptClass ScriptClassFunction ScriptFunction ScriptMethod ScriptModule
+            AliasDb ArgumentSpec Capsule Code CompleteArgumentSpec ConcreteModuleType
+            ConcreteModuleTypeBuilder DeepCopyMemoTable ExecutionPlan Gradient
+            GraphExecutorState IODescriptor InterfaceType LiteScriptModule OperatorInfo
+            ScriptClass ScriptClassFunction ScriptModule
             ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext
-            StaticModule TracingState Use Value import_ir_module import_ir_module_from_buffer
-            parse_ir
+            StaticModule TracingState
             """,
+        "jit.ir.graph": "Block Graph Node Use Value",
+        "jit.ir.parsing": "parse_ir",
+        "jit.calls": "ScriptFunction ScriptMethod",
         "jit._logging": "AVG AggregationType LockingLogger LoggerBase NoopLogger SUM",
-        "jit._script": "CompilationUnit",
+        "jit._script": "CompilationUnit import_ir_module import_ir_module_from_buffer",
         "jit._sources": "CallStack ErrorReport",
         "jit._tree_views": "merge_type_from_type_comment parse_type_comment",
         "jit._views": "BufferDict ModuleDict ParameterDict",
@@ -304,6 +306,10 @@ def _of_extension(name: str) -> object:
     for module in (_native_names, dispatch):
         if name in vars(module):
             return vars(module)[name]
+    from tritorch.compat.native import scripting  # TorchScript's, which few programs ask for
+
+    if name.startswith("_") and name in vars(scripting):
+        return vars(scripting)[name]
     raise AttributeError(f"module {_C.__name__!r} has no attribute {name!r}")
 
 

@@ -21,6 +21,7 @@ from tritorch import return_types as _return_types
 from tritorch.core.typed_storage import _LegacyStorage as _LegacyStorage
 from tritorch.cuda import Scope as _Scope
 from tritorch.jit._logging import AggregationType as _AggregationType
+from tritorch.jit.ir.graph import Graph as _Graph
 from tritorch.ops.interpret.quantized import qscheme as _qscheme
 from tritorch.ops.record.overloads import OpOverloadPacket as _OpOverloadPacket
 
@@ -40,7 +41,7 @@ class BenchmarkConfig:
     def __init__(self, num_calling_threads: _Int = 1, num_worker_threads: _Int = 1, num_warmup_iters: _Int = 1, num_iters: _Int = 100, profiler_output_path: _b.str = '') -> None: ...
 class BenchmarkExecutionStats:
     def __init__(self, latency_avg_ms: _b.float, num_iters: _Int) -> None: ...
-Block: _Any
+from tritorch.jit.ir.graph import Block as Block
 class BoolStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = None, dtype: _Dtype | None = None, device: _Device | None = None, _internal: _b.bool = False, **other: _Any) -> None: ...
 class BoolTensor(_Tensor): ...
@@ -50,8 +51,7 @@ class BufferDict:
 class ByteStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = None, dtype: _Dtype | None = None, device: _Device | None = None, _internal: _b.bool = False, **other: _Any) -> None: ...
 class ByteTensor(_Tensor): ...
-class CallStack:
-    def __init__(self, name: _b.str, range: _Any) -> None: ...
+from tritorch.jit._sources import CallStack as CallStack
 Capsule: _Any
 class CharStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = None, dtype: _Dtype | None = None, device: _Device | None = None, _internal: _b.bool = False, **other: _Any) -> None: ...
@@ -82,8 +82,7 @@ class DoubleStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = None, dtype: _Dtype | None = None, device: _Device | None = None, _internal: _b.bool = False, **other: _Any) -> None: ...
 class DoubleTensor(_Tensor): ...
 from tritorch.schema.types import EnumType as EnumType
-class ErrorReport:
-    def __init__(self, range: _Any) -> None: ...
+from tritorch.jit._sources import ErrorReport as ErrorReport
 from tritorch.core.streams import Event as Event
 ExecutionPlan: _Any
 from tritorch.compat.settings import FatalError as FatalError
@@ -98,7 +97,7 @@ from tritorch.schema.types import FutureType as FutureType
 from tritorch.core.generator import Generator as Generator
 from tritorch.amp.grad_scaler import GradScaler as GradScaler
 Gradient: _Any
-from tritorch.jit._given import Graph as Graph
+from tritorch.jit.ir.graph import Graph as Graph
 GraphExecutorState: _Any
 class HalfStorage(_LegacyStorage):
     def __init__(self, *args: _Any, wrap_storage: _Any = None, dtype: _Dtype | None = None, device: _Device | None = None, _internal: _b.bool = False, **other: _Any) -> None: ...
@@ -121,7 +120,7 @@ class LongStorage(_LegacyStorage):
 class LongTensor(_Tensor): ...
 class ModuleDict:
     def __init__(self, module: _Any) -> None: ...
-Node: _Any
+from tritorch.jit.ir.graph import Node as Node
 from tritorch.schema.types import NoneType as NoneType
 from tritorch.jit._logging import NoopLogger as NoopLogger
 from tritorch.schema.types import NumberType as NumberType
@@ -151,10 +150,10 @@ ScriptClassFunction: _Any
 from tritorch.jit._containers import ScriptDict as ScriptDict
 from tritorch.jit._containers import ScriptDictIterator as ScriptDictIterator
 from tritorch.jit._containers import ScriptDictKeyIterator as ScriptDictKeyIterator
-from tritorch.jit._given import ScriptFunction as ScriptFunction
+from tritorch.jit.calls import ScriptFunction as ScriptFunction
 from tritorch.jit._containers import ScriptList as ScriptList
 from tritorch.jit._containers import ScriptListIterator as ScriptListIterator
-ScriptMethod: _Any
+from tritorch.jit.calls import ScriptMethod as ScriptMethod
 ScriptModule: _Any
 ScriptModuleSerializer: _Any
 ScriptObject: _Any
@@ -185,8 +184,8 @@ from tritorch.schema.types import Type as Type
 from tritorch.core.typed_storage import TypedStorage as TypedStorage
 from tritorch.schema.types import UnionType as UnionType
 from tritorch.core.storage import UntypedStorage as UntypedStorage
-Use: _Any
-Value: _Any
+from tritorch.jit.ir.graph import Use as Use
+from tritorch.jit.ir.graph import Value as Value
 class _TorchCompileAOTInductorWrapper:
     def __init__(self, mode: _b.str | None, options: _Any, dynamic: _Any) -> None: ...
 class _TorchCompileInductorWrapper:
@@ -851,8 +850,8 @@ def igammac(input: _Tensor, other: _Tensor, *, out: _Tensor | None = None) -> _T
 from tritorch.core.info import iinfo as iinfo
 def im2col(input: _Tensor, kernel_size: _Int | _Sequence[_Int], dilation: _Int | _Sequence[_Int], padding: _Int | _Sequence[_Int], stride: _Int | _Sequence[_Int]) -> _Tensor: ...
 def imag(input: _Tensor) -> _Tensor: ...
-from tritorch.jit._given import import_ir_module as import_ir_module
-from tritorch.jit._given import import_ir_module_from_buffer as import_ir_module_from_buffer
+from tritorch.jit._script import import_ir_module as import_ir_module
+from tritorch.jit._script import import_ir_module_from_buffer as import_ir_module_from_buffer
 def index_add(input: _Tensor, dim: _Int, index: _Tensor, source: _Tensor, *, alpha: _Number = 1, out: _Tensor | None = None) -> _Tensor: ...
 def index_copy(input: _Tensor, dim: _Int, index: _Tensor, source: _Tensor, *, out: _Tensor | None = None) -> _Tensor: ...
 def index_fill(input: _Tensor, dim: _Int, index: _Tensor, value: _Number | _Tensor) -> _Tensor: ...
@@ -1154,7 +1153,7 @@ def outer(input: _Tensor, vec2: _Tensor, *, out: _Tensor | None = None) -> _Tens
 from tritorch import overrides as overrides
 from tritorch import package as package
 def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _b.float = 2.0, eps: _b.float = 1e-06, keepdim: _b.bool = False) -> _Tensor: ...
-from tritorch.jit._given import parse_ir as parse_ir
+def parse_ir(text: _b.str, resolve: _Any = None) -> _Graph: ...
 from tritorch.schema.parser import parse_schema as parse_schema
 def parse_type_comment(__comment: _b.str) -> _Any: ...
 def pca_lowrank(A: _Tensor, q: _Int | None = None, center: _b.bool = True, niter: _Int = 2) -> _b.tuple[_Tensor, _Tensor, _Tensor]: ...

@@ -18,6 +18,7 @@ import tritorch as torch
 from tritorch import _C
 from tritorch.arrays import arrays
 from tritorch.bench.cases import everyday
+from tritorch.ops.record.groups import Rules
 from tritorch.ops.record.operator import OPERATORS, Operator
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.device)]
@@ -328,7 +329,7 @@ def made_of(function):
     """A function of a tensor, called by plans, that a record computes on the CPU by `function`."""
     record = Operator(
         f"made_of_{function.__name__}", "x", "", cpu=arrays.by_steps(function), kind="internal",
-        infer=lambda x: x.new(x.shape), schema="(Tensor x) -> Tensor",
+        rules=Rules(infer=lambda x: x.new(x.shape)), schema="(Tensor x) -> Tensor",
     )  # fmt: skip
     del OPERATORS[record.name]  # it is no operator of the package
     return _C.Planned(lambda x: record.call((x,), ()))

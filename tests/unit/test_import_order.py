@@ -156,6 +156,7 @@ UPWARD = {
         "torch.ops.higher_order, when a program asks for it"
     ),
     ("compat.torch_private._utils", "*"): "the module of a device that a program names",
+    ("jit.frontend.globals", "__init__"): "public functions, which stand for operators",
     ("nn.modules._functions", "distributed"): "statistics of all processes",
     ("nn.modules.norm", "distributed"): "one of the norms is of all processes",
     ("nn.parallel.distributed", "distributed"): "DistributedDataParallel is defined there",

@@ -1,38 +1,63 @@
-"""torch.jit's annotations: they keep programs running, which run as they are."""
+"""TorchScript: `script` and `trace` compile programs, `load` and `save` keep them in archives."""
 
 from __future__ import annotations as annotations
 
+import builtins
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator
+from typing import Any, Final
 
 from tritorch.core.deprecation import deprecated
 from tritorch.futures import Future, fork, wait
 from tritorch.jit import _logging as _logging
+from tritorch.jit._attribute import Attribute
 from tritorch.jit._await import (
+    _Await as _Await,
     _awaitable as _awaitable,
     _awaitable_nowait as _awaitable_nowait,
     _awaitable_wait as _awaitable_wait,
 )
 from tritorch.jit._containers import ScriptDict, ScriptList
 from tritorch.jit._errors import Error, TracerWarning as TracerWarning
-from tritorch.jit._given import ScriptFunction
+from tritorch.jit._marks import _unwrap_optional as _unwrap_optional, annotate
 from tritorch.jit._script import (
     CompilationUnit,
     RecursiveScriptModule as RecursiveScriptModule,
     ScriptModule,
+    _drop as _drop,
+    _overload as _overload,
+    _overload_method as _overload_method,
+    export,
     export_opnames,
+    ignore,
+    interface,
     load,
     optimize_for_inference,
     run_frozen_optimizations as run_frozen_optimizations,
     save,
+    script,
+    script_if_tracing,
+    script_method,
     strict_fusion,
+    unused,
+)
+from tritorch.jit.calls import ScriptFunction
+from tritorch.jit.frontend.python import (
+    FrontendError as FrontendError,
+    NotSupportedError as NotSupportedError,
+    UnsupportedNodeError as UnsupportedNodeError,
+)
+from tritorch.jit.trace import (
+    ONNXTracedModule as ONNXTracedModule,
+    TopLevelTracedModule as TopLevelTracedModule,
+    TracedModule as TracedModule,
+    TracingCheckError as TracingCheckError,
+    _get_trace_graph as _get_trace_graph,
+    is_tracing,
+    trace,
+    trace_module,
 )
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-Attribute = lambda value, type: value
-annotate = lambda the_type, the_value: the_value
 __all__ = [
     "Attribute",
     "CompilationUnit",
@@ -70,80 +95,38 @@ __all__ = [
 
 
 def is_scripting() -> bool:
-    """False: nothing is compiled."""
+    """False: this is Python; compiled code has True in its place."""
     return False
-
-
-def is_tracing() -> bool:
-    """False: nothing is traced."""
-    return False
-
-
-@deprecated(
-    "`torch.jit.script` is deprecated. Please switch to `torch.compile` or `torch.export`.",
-    DeprecationWarning,
-)
-def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """The function or module itself; of a list or dict one that keeps the type of its elements."""
-    containers: dict[type, Callable[[Any], Any]] = {list: ScriptList, dict: ScriptDict}
-    return containers.get(type(obj), lambda obj: obj)(obj)
-
-
-@deprecated(
-    "`torch.jit.trace` is deprecated. Please switch to `torch.compile` or `torch.export`.",
-    DeprecationWarning,
-)
-def trace(func: Any, *args: Any, **kwargs: Any) -> Any:
-    """The function or module itself."""
-    return func
-
-
-def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-    """The module itself."""
-    return mod
 
 
 @deprecated(
     "`torch.jit.freeze` is deprecated. Please use `torch.compile` instead.", DeprecationWarning
 )
-def freeze(mod: Any, *args: Any, **kwargs: Any) -> Any:
-    """The module itself."""
-    return mod
+def freeze(
+    mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True
+) -> RecursiveScriptModule:
+    """A scripted module in evaluation mode with its attributes as constants."""
+    from tritorch.jit.freezing import freeze_module
 
-
-def script_method(fn: Function) -> Function:
-    """The method itself."""
-    return fn
-
-
-script_if_tracing = _script_if_tracing = export = interface = script_method
-
-
-def _overload(func: Function) -> Function:
-    """The function itself."""
-    return func
-
-
-def _overload_method(func: Function) -> Function:
-    """The method itself."""
-    return func
-
-
-def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """The function itself; also with arguments."""
-    return drop if callable(drop) else lambda fn: fn
-
-
-def unused(fn: Function) -> Function:
-    """The function itself."""
-    return fn
+    if not builtins.isinstance(mod, RecursiveScriptModule):
+        raise RuntimeError(
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or "
+            "torch.jit.trace to script your 'nn.Module'."
+        )
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call "
+            ".eval() on "
+            "your module before freezing."
+        )
+    return freeze_module(mod, preserved_attrs or [])
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Python's."""
-    import builtins
+    """Tells if an object is of a type, the parts of containers included: `List[int]`."""
+    from tritorch.jit._instances import is_instance
 
-    return builtins.isinstance(obj, target_type)
+    return is_instance(obj, target_type)
 
 
 @contextlib.contextmanager

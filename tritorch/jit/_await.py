@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tritorch.compat.torch_private import _awaits
-from tritorch.compat.torch_private._awaits import _Await
+from tritorch.compat.torch_private._awaits import _Await as _Await
 
 W = TypeVar("W")
 
@@ -24,3 +24,8 @@ def _awaitable_nowait(o: W) -> _Await[W]:
 def _awaitable_wait(aw: _Await[W]) -> W:
     """The result of a call that was put off."""
     return _awaits._awaitable_wait(aw)
+
+
+# What calls of them are in scripts.
+_awaitable_nowait._script_operator = "prim::awaitable_nowait"  # type: ignore[attr-defined]
+_awaitable_wait._script_operator = "prim::awaitable_wait"  # type: ignore[attr-defined]

@@ -198,7 +198,7 @@ class ScriptDict:
         self._values[_put(key, self._key)] = _put(value, self._value)
 
     def __delitem__(self, key: Any) -> None:
-        del self._values[self._known(key)]
+        del self._values[_put(key, self._key)]
 
     def __iter__(self) -> ScriptDictKeyIterator:
         return ScriptDictKeyIterator(self._values)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from tritorch.schema.source import highlight
@@ -24,6 +26,15 @@ class SourceRange:
             return shown
         line = source._line + source.source.count("\n", 0, self.start)
         return f'  File "{source._filename}", line {line}\n{shown}'
+
+    def file_line_col(self) -> tuple[str, int, int] | None:
+        """The file, the line in it and the column from 0; None for a text of no file."""
+        source = self._source
+        if source._filename is None:
+            return None
+        begin = source.source.rfind("\n", 0, self.start) + 1
+        line = source._line + source.source.count("\n", 0, self.start)
+        return source._filename, line, self.start - begin
 
     def __repr__(self) -> str:
         return self.highlight()
@@ -66,6 +77,7 @@ class _Frames(threading.local):
 
     def __init__(self) -> None:
         self.open: list[weakref.ref[CallStack]] = []
+        self.reference: tuple[str, SourceRange] | None = None
 
 
 _frames = _Frames()
@@ -83,6 +95,30 @@ class CallStack:
             raise TypeError("CallStack(): expected a str and a SourceRange")
         self.name, self.range = name, range
         _frames.open = [weakref.ref(frame) for frame in _open_frames()] + [weakref.ref(self)]
+
+
+@contextlib.contextmanager
+def referring(name: str, range: SourceRange | None) -> Iterator[None]:
+    """A class that is compiled inside is compiled because of this place of a function."""
+    before = _frames.reference
+    _frames.reference = None if range is None else (name, range)
+    try:
+        yield
+    finally:
+        _frames.reference = before
+
+
+@contextlib.contextmanager
+def referred(name: str) -> Iterator[None]:
+    """Errors inside say that `name` is compiled because of the place that refers to it."""
+    reference = _frames.reference
+    if reference is None:
+        yield
+        return
+    frames = CallStack(*reference), CallStack(name, reference[1])
+    with referring("", None):
+        yield
+    del frames
 
 
 class ErrorReport:

@@ -89,8 +89,10 @@ class FileCheck:
             self._add("COUNT", str, count)
         return self._add("NOT", str) if exactly else self
 
-    def run(self, *texts: str) -> None:
-        """Checks a text; of two, the first has the checks, in lines such as `# CHECK: text`."""
+    def run(self, *given: Any) -> None:
+        """Checks a text or a graph; of two, the first has the checks, in lines such as
+        `# CHECK: text`."""
+        texts = tuple(str(each) if type(each).__name__ == "Graph" else each for each in given)
         if len(texts) not in (1, 2) or not all(isinstance(text, str) for text in texts):
             got = ", ".join(type(text).__name__ for text in texts)
             raise TypeError(f"FileCheck.run(): expected one or two str, got ({got})")
@@ -209,14 +211,17 @@ class _Run:
         return match.start(), match.end()
 
     def _highlighted(self, check: _Check) -> tuple[int, int]:
-        start, end = self._find(check, self.end)
-        line = self.text.rfind("\n", 0, start) + 1
-        below = self.text.find("\n", end)
-        rest = self.text[below + 1 :].partition("\n")[0] if below >= 0 else ""
-        marks = rest[start - line : end - line]
-        if marks != "~" * (end - start):
-            self._fail(f"find {quoted(check.text)} highlighted but it is not.", start, end, None)
-        return start, below + 1 + end - line
+        first, last = start, end = self._find(check, self.end)
+        while start >= 0:
+            line = self.text.rfind("\n", 0, start) + 1
+            below = self.text.find("\n", end)
+            rest = self.text[below + 1 :].partition("\n")[0] if below >= 0 else ""
+            if rest[start - line : end - line] == "~" * (end - start):
+                return start, below + 1 + end - line
+            start = self.text.find(check.text, end)
+            end = start + len(check.text)
+        self._fail(f"find {quoted(check.text)} highlighted but it is not.", first, last, None)
+        raise AssertionError
 
 
 def _groups(checks: list[_Check]) -> Iterator[list[_Check]]:
