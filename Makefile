@@ -13,7 +13,7 @@ NATIVE  := CMakeLists.txt pyproject.toml $(shell find src -type f \( -name '*.cp
 MODULES := $(shell find tritorch kernels examples \( -name '*.py' -o -name '*.pyi' \) | LC_ALL=C sort)
 CPP     := $(shell find src tests/cpp bench/cpp \( -name '*.cpp' -o -name '*.h' \) 2>/dev/null)
 
-.PHONY: help demo judge-types judge-torch-tests test test-all test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
+.PHONY: help demo judge-archives judge-archive-attacks judge-types judge-torch-tests test test-all test-oldest lint format bench cpp-test cpp-asan cpp-tsan package clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -55,6 +55,12 @@ bench: $(VENV)/.package build/cpp/.built  ## what the host pays: import, launch,
 judge-accuracy: $(VENV)/.package  ## errors of functions and reductions beside PyTorch's, on both devices
 	$(PIP) install mpmath
 	$(BIN)/python tools/accuracy_sweep.py $(CASES)
+
+judge-archives: $(VENV)/.package  ## TorchScript archives both ways; TORCH=a Python with torch and its libraries REPORTS=folder
+	$(BIN)/python tools/compare/archives.py --torch $(TORCH) --folder $(REPORTS)
+
+judge-archive-attacks: $(VENV)/.package  ## 100,000 damaged and hostile TorchScript archives
+	$(BIN)/python tools/fuzz_archives.py --count 100000
 
 judge-interrupts: $(VENV)/.package  ## interrupts training loops at every place a Ctrl-C can arrive
 	$(BIN)/python tools/judge_interrupts.py --most 2500 --cold 200 --timed 200
