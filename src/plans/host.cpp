@@ -32,15 +32,6 @@ std::pair<char*, char*> extent(const NDArray* array) {
   return {array->data + low, array->data + high + (size ? PyLong_AsSsize_t(size.get()) : 0)};
 }
 
-// The object that owns an array's memory.
-PyObject* owner_of(PyObject* array) {
-  for (;;) {
-    const NDArray* each = as_ndarray(array);
-    if (!each || !each->base) return array;
-    array = each->base;
-  }
-}
-
 // Whether an array owns its memory and nobody may write it: a table that depends on sizes alone.
 bool is_constant(PyObject* object) {
   const NDArray* array = as_ndarray(object);
@@ -66,6 +57,14 @@ bool is_number_of_numpy(PyObject* object) {
 }
 
 }  // namespace
+
+PyObject* owner_of(PyObject* array) {
+  for (;;) {
+    const NDArray* each = as_ndarray(array);
+    if (!each || !each->base) return array;
+    array = each->base;
+  }
+}
 
 PyObject* copy_of(PyObject* array) {
   const NDArray* from = as_ndarray(array);

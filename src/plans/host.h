@@ -27,6 +27,8 @@ struct Value {
 
 using Refs = std::pmr::vector<Ref>;
 
+PyObject* owner_of(PyObject* array);  // the object that owns an array's memory
+
 // What a function's result has in it: `unwritten` may be given to the program as it is, `scratch`
 // is there for other functions to write.
 enum class Contents : std::uint8_t { result, unwritten, scratch };

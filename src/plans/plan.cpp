@@ -530,6 +530,10 @@ bool Plan::confirms(const Key& key, const Trace& trace, const std::vector<Ref>& 
       const Tensor* t = as_tensor(trace.made[i].results[k].get());
       const Ref array = host_.at(make.results[k].host, arrays, results);
       good = t && array && same_contents(array.get(), t->array);
+      if (good && make.kind == Made::view && !views_memory(make, array.get(), arrays, results)) {
+        why = "it makes a view of a result that its operator lays out";
+        return false;
+      }
     }
   }
   for (std::size_t i = 0; good && i < arrays.size(); ++i)
@@ -537,6 +541,18 @@ bool Plan::confirms(const Key& key, const Trace& trace, const std::vector<Ref>& 
   if (!good || next != makes_.size())
     why = "its functions give other numbers when they are called again";
   return why.empty();
+}
+
+// Whether the array of a view lies in the memory of the array that its base is made with: an
+// operator that lays a result out gives the base a copy, of which the view would not be one.
+bool Plan::views_memory(const Make& make, PyObject* view, std::span<PyObject* const> arrays,
+                        const Refs& results) const {
+  const Place& of = make.inputs[0];
+  if (of.kind != Place::made) return true;
+  const Laid& laid =
+      makes_[static_cast<std::size_t>(of.index)].results[static_cast<std::size_t>(of.output)];
+  const Ref base = host_.at(laid.host, arrays, results);
+  return base && owner_of(base.get()) == owner_of(view);
 }
 
 Ref Plan::array_at(const Run& run, const Laid& laid) const {

@@ -92,6 +92,8 @@ class Plan {
   bool fits(std::uint32_t source, std::uint64_t bits) const;
   void launch(Run& run) const;
   PyObject* make_results(Run& run) const;
+  bool views_memory(const Make& make, PyObject* view, std::span<PyObject* const> arrays,
+                    const Refs& results) const;
   Ref array_at(const Run& run, const Laid& laid) const;
   PyObject* give(const Run& run, const Result& result) const;
   bool name(const Run& run, const Make& make, const Ref* tensors) const;

@@ -328,7 +328,7 @@ def test_what_is_finalised_last_does_not_complain(repository, tmp_path):
         import tritorch
         from tritorch import cuda, monitor
         from tritorch.triton import kernel
-        from tritorch.core import sharing
+        from tritorch.core import profiling, sharing
         from tritorch.distributed import stores
         from tritorch.serialization import records
         from tritorch.testing import FileCheck
@@ -351,6 +351,7 @@ def test_what_is_finalised_last_does_not_complain(repository, tmp_path):
         loaded.process = 1
         loaded.device = 0
         kept += [loaded, tritorch._C._InferenceMode()]
+        kept.append(profiling.Capturing())
         kept.append(stores._Server("127.0.0.1", 0, b"", -1))
         kept.append(tritorch._C._ExcludeDispatchKeyGuard(tritorch._C._dispatch_keyset_full()))
         print(*{base.__name__ for each in kept for base in type(each).__mro__})

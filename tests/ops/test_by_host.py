@@ -19,7 +19,11 @@ ANSWER = "by nature: the host asked for the answer"
 TABLE = "once for each size: kept, and read by graphs"
 
 # Backend functions that are the host's.
-ON_HOST = {"linalg.eig": CHAIN, "linalg.eigvals": CHAIN}
+ON_HOST = {
+    "linalg.eig": CHAIN,
+    "linalg.eigvals": CHAIN,
+    "loss.nll": "by nature: nll_loss takes it for the CPU's rows alone",
+}
 
 # Functions of tritorch/gpu that send something to the host or get it from there by themselves.
 CROSSING = {

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tritorch.autograd.grad_mode import no_grad
+from tritorch.core import locks
 from tritorch.core.deprecation import deprecated
 from tritorch.core.size import Size
 from tritorch.core.tensor import Tensor
@@ -548,7 +549,7 @@ def _without_shapes(kind: Type) -> Type:
 
 _shape = Tensor.shape  # which is native, so that modes do not see it read
 _open_traces = 0
-_lock = threading.Lock()
+_lock = locks.lock()
 
 
 def _traced_shape(self: Tensor) -> Any:

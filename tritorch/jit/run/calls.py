@@ -135,7 +135,7 @@ def _bounded(schema: FunctionSchema, function: Function) -> Function:
         return function
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if limits.open_budgets:
+        if limits.had_budgets:
             for place in places:
                 if place < len(args):
                     limits.check_elements(_count(args[place], arguments[place].name))

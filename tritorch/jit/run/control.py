@@ -115,7 +115,7 @@ def _loop(
     def loop(frame: Frame) -> None:
         if not frame[condition]:
             return
-        charge: Any = limits.charge if limits.open_budgets else None
+        charge: Any = limits.charge if limits.had_budgets else None
         step = None
         try:
             for index in range(frame[most]):

@@ -29,7 +29,7 @@ def compile_graph(
 
     def run(*args: Any) -> Any:
         frame = [*args, *tail]
-        if limits.open_budgets:
+        if limits.had_budgets:
             limits.charge(cost)
         try:
             for step in steps:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
+from tritorch.core.scopes import Scope
 from tritorch.jit.run.errors import LimitError
 
 _DEFAULT_ELEMENTS = 1 << 24
 
-# How many budgets are open in all threads: a call asks for its thread's only where one is.
-open_budgets = 0
-_lock = threading.Lock()
+# True from the first budget on: a call asks for its thread's only then.
+had_budgets = False
 
 
 class _Thread(threading.local):
@@ -27,33 +26,19 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-class Budget:
+class Budget(Scope):
     """A budget that calls inside of the `with` statement share.
 
     steps: nodes that run; elements: of one list or string that an operator makes by repetition.
     """
 
     def __init__(self, steps: int, elements: int = _DEFAULT_ELEMENTS) -> None:
+        global had_budgets
+        had_budgets = True
         self.steps, self.elements = steps, elements
-        self._outer: Budget | None = None
 
-    def __enter__(self) -> Budget:
-        global open_budgets
-        with _lock:
-            open_budgets += 1
-        self._outer, _thread.budget = _thread.budget, self
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        global open_budgets
-        _thread.budget = self._outer
-        with _lock:
-            open_budgets -= 1
+    def changes(self) -> Any:
+        return ((_thread, "budget", self),)
 
 
 def charge(steps: int) -> None:
@@ -84,7 +69,7 @@ _LINEAR = frozenset(
 def charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of an operator, which counts what it looks at as steps if a budget is open now,
     while the program is compiled."""
-    if not open_budgets or name not in _LINEAR:
+    if not had_budgets or name not in _LINEAR:
         return function
 
     def call(*args: Any) -> Any:
@@ -113,7 +98,7 @@ def _size_of(values: tuple[Any, ...]) -> int:
 
 def check_elements(count: int) -> None:
     """Refuses a list or string that is larger than the budget allows."""
-    if open_budgets and (budget := _thread.budget) is not None and count > budget.elements:
+    if had_budgets and (budget := _thread.budget) is not None and count > budget.elements:
         raise LimitError(
             f"a list or string of {count} elements is larger than the budget's {budget.elements}"
         )

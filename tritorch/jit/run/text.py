@@ -35,7 +35,7 @@ def _check(values: Iterable[Any]) -> None:
 
 def text_of(value: Any) -> str:
     """A value as str() gives it; strings are not quoted in containers."""
-    if limits.open_budgets:
+    if limits.had_budgets:
         _check((value,))
     return _text(value)
 
@@ -81,7 +81,7 @@ _KINDS = {
 
 def formatted(template: str, *values: Any) -> str:
     """str.format, of which TorchScript knows `{}` alone."""
-    if limits.open_budgets:
+    if limits.had_budgets:
         _check((template, *values))
     parts = template.split("{}")
     if len(parts) - 1 > len(values):
@@ -94,7 +94,7 @@ def formatted(template: str, *values: Any) -> str:
 
 def percent_formatted(template: str, *values: Any) -> str:
     """The % operator, with the specifiers %s, %d, %i, %f, %e, %c and %%."""
-    if limits.open_budgets:
+    if limits.had_budgets:
         _check((template, *values))
     given = values[0] if len(values) == 1 and isinstance(values[0], tuple) else values
     rest = iter(given)
