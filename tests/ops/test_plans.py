@@ -388,3 +388,12 @@ def test_targets_that_are_ignored_or_wrong_with_a_plan(name):
     with pytest.raises(IndexError, match="out of bounds"):
         loss(scores, target + 1)
     assert torch.equal(loss(scores, target), expected[0])
+
+
+def test_views_of_results_that_are_laid_out_share_their_memory():
+    given = torch.randn(3, 3, dtype=torch.float64)
+    for _ in range(6):
+        x = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
+        torch.linalg.qr(x)[0].backward(given)
+        assert x.grad.storage_offset() == 0
+        assert x.grad.untyped_storage().nbytes() == 72

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
