@@ -57,7 +57,7 @@ NAMES = tuple(
 
 
 def without_extensions() -> None:
-    """Has torchvision import without its C++, which is made for another build of PyTorch.  Of
+    """Let torchvision import without its C++, which is made for another build of PyTorch.  Of
     torchaudio the files in `torchaudio/lib` must be gone."""
     import torch
 

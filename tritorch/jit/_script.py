@@ -278,7 +278,7 @@ def _overload_method(func: Function) -> Function:
 
 
 def script_if_tracing(fn: Function) -> Any:
-    """Has a function compiled when it is first called by a trace, so that its branches are kept."""
+    """Mark a function: a trace that calls it compiles it, so that its branches are kept."""
     import functools
 
     @functools.wraps(fn)

@@ -102,7 +102,7 @@ def same(a, b):
 
 
 def schemas():
-    """Those of operators that go to public functions and not to the objects of torch.ops."""
+    """Calls of operators that go to public functions and not to the objects of torch.ops."""
     for name in table.names("aten"):
         if name.startswith("_") or "empty" in name:
             continue

@@ -1,4 +1,4 @@
-"""What scripted programs do when they run: with statements, forks, Python's functions, memory."""
+"""Runs of scripted programs: with statements, forks, Python's functions, memory."""
 
 import gc
 import warnings
