@@ -1,5 +1,6 @@
 """Classes of TorchScript: attributes, methods, context managers, enumerations, and their errors."""
 
+import dataclasses
 import enum
 from typing import Any, Optional
 
@@ -136,3 +137,65 @@ def test_context_managers_of_the_library() -> None:
     with torch.autograd.profiler.profile() as profile:
         torch.jit.script(recorded)(x)
     assert "part" in {event.name for event in profile.function_events}
+
+
+@dataclasses.dataclass(order=True)
+class Span:
+    start: int
+    end: Optional[int] = None
+
+
+@dataclasses.dataclass(init=False)
+class Selected:
+    index: torch.Tensor
+    weight: Optional[torch.Tensor] = None
+
+    def __init__(self, index: torch.Tensor, weight: Optional[torch.Tensor] = None) -> None:
+        self.index = index
+        self.weight = weight
+
+
+def test_comparisons_of_a_dataclass_refine_its_optional_fields() -> None:
+    def equal(a: int, b: Optional[int], c: Optional[int]) -> bool:
+        return Span(a, b) == Span(a, c)
+
+    def less(a: int, b: Optional[int], c: Optional[int]) -> bool:
+        return Span(a, b) < Span(a, c)
+
+    same = torch.jit.script(equal)
+    assert [same(1, 2, 2), same(1, None, None), same(1, 2, None), same(1, 2, 3)] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    before = torch.jit.script(less)
+    assert before(1, 2, 3) and not before(1, 2, 2) and not before(1, None, None)
+    with pytest.raises(torch.jit.Error, match="Cannot compare Span with None"):
+        before(1, 2, None)
+
+
+def test_a_dataclass_with_an_optional_tensor_is_scripted() -> None:
+    torch.jit.script(Selected)
+
+    def equal(x: torch.Tensor, weight: Optional[torch.Tensor]) -> bool:
+        return Selected(x, None) == Selected(x, weight)
+
+    same = torch.jit.script(equal)
+    assert same(torch.tensor(1), None) and not same(torch.tensor(1), torch.tensor(3))
+
+
+def test_names_that_packages_reach_for() -> None:
+    @torch.jit._script_if_tracing
+    def more(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    assert more(torch.ones(1)) == 2
+    graph = torch.jit.script(increment).graph
+    assert "test_classes.py" in str(graph)
+    with torch.jit._hide_source_ranges():
+        assert "test_classes.py" not in str(graph)
+    tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    tied[1].weight = tied[0].weight
+    assert list(torch.jit._unique_state_dict(tied)) == ["0.weight", "0.bias", "1.bias"]
+
+
+def increment(x: torch.Tensor) -> torch.Tensor:
+    return x + 1

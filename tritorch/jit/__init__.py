@@ -27,6 +27,7 @@ from tritorch.jit._script import (
     _drop as _drop,
     _overload as _overload,
     _overload_method as _overload_method,
+    _script_if_tracing as _script_if_tracing,
     export,
     export_opnames,
     ignore,
@@ -47,16 +48,20 @@ from tritorch.jit.frontend.python import (
     NotSupportedError as NotSupportedError,
     UnsupportedNodeError as UnsupportedNodeError,
 )
+from tritorch.jit.ir.printing import hide_sources as _hide_source_ranges  # noqa: F401
 from tritorch.jit.trace import (
     ONNXTracedModule as ONNXTracedModule,
     TopLevelTracedModule as TopLevelTracedModule,
     TracedModule as TracedModule,
     TracingCheckError as TracingCheckError,
     _get_trace_graph as _get_trace_graph,
+    _unique_state_dict as _unique_state_dict,
     is_tracing,
     trace,
     trace_module,
 )
+
+_fork, _wait = fork, wait
 
 __all__ = [
     "Attribute",
@@ -129,6 +134,9 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return is_instance(obj, target_type)
 
 
+_isinstance = isinstance
+
+
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
     """Nothing changes."""
@@ -144,6 +152,7 @@ def set_fusion_strategy(strategy: Any) -> Any:
     return strategy
 
 
+_set_fusion_strategy = set_fusion_strategy
 _onednn_fusion = False
 
 

@@ -295,6 +295,9 @@ def script_if_tracing(fn: Function) -> Any:
     return wrapper
 
 
+_script_if_tracing = script_if_tracing
+
+
 # ---- archives ------------------------------------------------------------------------------------
 
 

@@ -960,6 +960,17 @@ def _get_trace_graph(
     return (graph, result, inputs) if return_inputs or _return_inputs_states else (graph, result)
 
 
+def _unique_state_dict(module: Module, keep_vars: bool = False) -> dict[str, Any]:
+    """A module's state without second names of one tensor; detached unless `keep_vars`."""
+    seen: set[int] = set()
+    unique = {}
+    for name, value in module.state_dict(keep_vars=True).items():
+        if id(value) not in seen:
+            seen.add(id(value))
+            unique[name] = value if keep_vars else value.detach()
+    return unique
+
+
 class ONNXTracedModule(Module):
     """A module whose call records its graph, as ONNX's old exporter has it."""
 

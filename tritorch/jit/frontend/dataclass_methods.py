@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import typing
 from typing import Any
 
 from tritorch.jit.frontend.functions import define, signature
@@ -25,14 +26,15 @@ def add(kind: ScriptClassType, python: type, names: dict[str, Any]) -> None:
     options = python.__dataclass_params__  # type: ignore[attr-defined]
     name = python.__name__
     if options.eq and not _has_own(python, "__eq__"):
-        compared = [f.name for f in fields if f.compare]
-        test = " and ".join(f"self.{n} == other.{n}" for n in compared) or "True"
-        text = f"def __eq__(self, other: {name}) -> bool:\n    return {test}\n"
+        lines = [f"def __eq__(self, other: {name}) -> bool:"]
+        unequal = ["if A != B:", "    return False"]
+        lines += _compared(python, unequal, "return False")
+        text = "\n".join([*lines, "    return True"]) + "\n"
         _define(kind, "__eq__", text, {}, visible, module)
     if options.order:
         for method, sign in (("__lt__", "<"), ("__le__", "<="), ("__gt__", ">"), ("__ge__", ">=")):
             if not _has_own(python, method):
-                _define(kind, method, _order(fields, name, method, sign), {}, visible, module)
+                _define(kind, method, _order(python, method, sign), {}, visible, module)
 
 
 def _has_own(python: type, name: str) -> bool:
@@ -66,17 +68,37 @@ def _init(fields: Any, visible: dict[str, Any], has_post: bool) -> tuple[str, st
     return "__init__", f"def __init__(self, {', '.join(parameters)}) -> None:\n{body}\n", defaults
 
 
-def _order(fields: Any, name: str, method: str, sign: str) -> str:
-    lines = [f"def {method}(self, other: {name}) -> bool:"]
-    strict = sign[0]
-    for field in fields:
-        if field.compare:
-            lines.append(f"    if self.{field.name} {strict} other.{field.name}:")
-            lines.append("        return True")
-            lines.append(f"    elif self.{field.name} != other.{field.name}:")
-            lines.append("        return False")
-    lines.append(f"    return {'True' if '=' in sign else 'False'}")
-    return "\n".join(lines) + "\n"
+def _compared(python: type, decide: list[str], one_is_none: str) -> list[str]:
+    """Lines that compare each field, A with B; an Optional field only where both are given."""
+    hints = _hints(python)
+    lines = []
+    for n, field in enumerate(f for f in dataclasses.fields(python) if f.compare):
+        a, b = f"a{n}", f"b{n}"  # variables of their own: each has its field's type
+        decided = [line.replace("A", a).replace("B", b) for line in decide]
+        lines += [f"    {a} = self.{field.name}", f"    {b} = other.{field.name}"]
+        if type(None) in typing.get_args(hints.get(field.name)):
+            lines.append(f"    if {a} is not None and {b} is not None:")
+            lines += [f"        {line}" for line in decided]
+            lines += [f"    elif ({a} is None) != ({b} is None):", f"        {one_is_none}"]
+        else:
+            lines += [f"    {line}" for line in decided]
+    return lines
+
+
+def _hints(python: type) -> dict[str, Any]:
+    """Types of fields; as written where a name in them is only known to the caller's frame."""
+    try:
+        return typing.get_type_hints(python)
+    except NameError:
+        return {field.name: field.type for field in dataclasses.fields(python)}
+
+
+def _order(python: type, method: str, sign: str) -> str:
+    name, strict = python.__name__, sign[0]
+    decide = [f"if A {strict} B:", "    return True", f"elif B {strict} A:", "    return False"]
+    refuse = f"raise TypeError('Cannot compare {name} with None')"
+    lines = [f"def {method}(self, other: {name}) -> bool:", *_compared(python, decide, refuse)]
+    return "\n".join([*lines, f"    return {'=' in sign}"]) + "\n"
 
 
 def _define(

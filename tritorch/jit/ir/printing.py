@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 from tritorch.core.device import device
 from tritorch.core.promotion import scalar_name
+from tritorch.core.scopes import Scope, scoped
 from tritorch.core.tensor import Tensor
 from tritorch.jit.ir.constants import float_text, quoted, tensor_attribute, value_text
 from tritorch.jit.ir.function import GraphFunction
@@ -17,6 +19,14 @@ from tritorch.schema.tensor_type import TensorType
 from tritorch.schema.types import Type
 
 _BRACKETED = (types.FutureType, types.RRefType, types.AwaitType)
+
+shows_sources = True
+
+
+@scoped
+def hide_sources() -> Scope:
+    """Prints graphs without the lines they came from."""
+    return Scope((sys.modules[__name__], "shows_sources", False))
 
 
 def type_text(kind: Type) -> str:
@@ -125,7 +135,7 @@ def _node_lines(node: Node, level: int, groups: list[Node] | None, has_source: b
     line += f"{_operation_text(node, groups)}({_named(node._inputs)})"
     if node._scope:
         line += f", scope: {node._scope}"
-    if has_source and node.source is not None:
+    if has_source and shows_sources and node.source is not None:
         place = node.source.file_line_col()
         if place is not None:
             line += " # {}:{}:{}".format(*place)
