@@ -142,24 +142,24 @@ def test_context_managers_of_the_library() -> None:
 @dataclasses.dataclass(order=True)
 class Span:
     start: int
-    end: Optional[int] = None
+    end: int | None = None
 
 
 @dataclasses.dataclass(init=False)
 class Selected:
     index: torch.Tensor
-    weight: Optional[torch.Tensor] = None
+    weight: torch.Tensor | None = None
 
-    def __init__(self, index: torch.Tensor, weight: Optional[torch.Tensor] = None) -> None:
+    def __init__(self, index: torch.Tensor, weight: torch.Tensor | None = None) -> None:
         self.index = index
         self.weight = weight
 
 
 def test_comparisons_of_a_dataclass_refine_its_optional_fields() -> None:
-    def equal(a: int, b: Optional[int], c: Optional[int]) -> bool:
+    def equal(a: int, b: int | None, c: int | None) -> bool:
         return Span(a, b) == Span(a, c)
 
-    def less(a: int, b: Optional[int], c: Optional[int]) -> bool:
+    def less(a: int, b: int | None, c: int | None) -> bool:
         return Span(a, b) < Span(a, c)
 
     same = torch.jit.script(equal)
@@ -175,7 +175,7 @@ def test_comparisons_of_a_dataclass_refine_its_optional_fields() -> None:
 def test_a_dataclass_with_an_optional_tensor_is_scripted() -> None:
     torch.jit.script(Selected)
 
-    def equal(x: torch.Tensor, weight: Optional[torch.Tensor]) -> bool:
+    def equal(x: torch.Tensor, weight: torch.Tensor | None) -> bool:
         return Selected(x, None) == Selected(x, weight)
 
     same = torch.jit.script(equal)

@@ -48,7 +48,7 @@ from tritorch.jit.frontend.python import (
     NotSupportedError as NotSupportedError,
     UnsupportedNodeError as UnsupportedNodeError,
 )
-from tritorch.jit.ir.printing import hide_sources as _hide_source_ranges  # noqa: F401
+from tritorch.jit.ir.printing import hide_sources as _hide_source_ranges
 from tritorch.jit.trace import (
     ONNXTracedModule as ONNXTracedModule,
     TopLevelTracedModule as TopLevelTracedModule,
