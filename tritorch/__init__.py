@@ -157,7 +157,7 @@ globals()["ops"] = _torch_ops  # operators as objects; the package `tritorch.ops
 
 # Imported when they are first asked for.
 _LATE = """
-    __config__ __future__ accelerator amp backends compiler cpu cuda
+    __config__ __future__ accelerator amp ao backends compiler cpu cuda
     distributed distributions export func mtia nested nn
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
     package profiler quasirandom return_types serialization signal sparse special storage

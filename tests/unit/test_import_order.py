@@ -116,6 +116,7 @@ compat.torch_private._functorch
 compat.torch_private._dynamo.backends
 compat.torch_private._dynamo.eval_frame
 compiler
+ao
 compat.torch_private._utils
 utils.data
 compat.torch_private._inductor.runtime compat.torch_private._inductor.utils
