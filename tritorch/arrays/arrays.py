@@ -433,3 +433,16 @@ def pairs(array: Any) -> Any:
     flat = array.as_strided((array.storage_nbytes // array.itemsize,), (1,), 0).view_dtype(kind)
     strides = [*(2 * s for s in array.strides), 1]
     return flat.as_strided((*array.shape, 2), strides, 2 * array.storage_offset())
+
+
+def line_ends(start: Any, end: Any, steps: int, kind: dtype) -> tuple[Any, Any, Any]:
+    """Start, end and step of linspace; of float32 each is rounded, and then each value once."""
+    if kind.name != "float32":
+        return start, end, (end - start) / (steps - 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        first, last = np.float32(start), np.float32(end)
+        step = float((last - first) / np.float32(steps - 1))
+    for rounded, given in ((first, start), (last, end)):
+        if np.isinf(rounded) and not math.isinf(given):
+            raise RuntimeError("value cannot be converted to type float without overflow")
+    return float(first), float(last), step

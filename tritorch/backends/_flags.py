@@ -39,8 +39,10 @@ class Flag:
         kind: Any = None,
         effect: Callable[[Any], None] | None = None,
         read: Callable[[], Any] | None = None,
+        free: bool = False,
     ) -> None:
-        self.value, self.effect, self.read = value, effect, read
+        """free: it can be set after `disable_global_flags` too."""
+        self.value, self.effect, self.read, self.free = value, effect, read, free
         self.kind = type(value) if kind is None else kind
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -52,7 +54,7 @@ class Flag:
 
     def __set__(self, instance: Any, value: Any) -> None:
         # As in PyTorch, those of an object in a module (torch.backends.cuda.matmul) stay free.
-        if isinstance(instance, types.ModuleType) and flags_frozen():
+        if isinstance(instance, types.ModuleType) and flags_frozen() and not self.free:
             raise RuntimeError(
                 f"not allowed to set {self._shown} flags after disable_global_flags; please use "
                 "flags() context manager instead"

@@ -63,6 +63,8 @@ def _rename_private(classes: list[type], name: str, path: str, module: types.Mod
     package = path.rpartition(".")[0]
     near = [place.partition(".")[2] for place in beside if place.startswith(f"torch.{package}.")]
     for each in classes:
+        if vars(module).get(each.__name__) is not each:  # under another name: from elsewhere
+            continue
         if each.__module__.partition(".")[0] == _PACKAGE:
             home = names.private_home(each.__name__, [path, *near])
             if home is not None:

@@ -14,10 +14,16 @@ def deprecated(
     message: str, category: type[Warning] = FutureWarning, *, once: bool = False
 ) -> Callable[[Any], Any]:
     """Marks a function, or the class whose instances are made, as one that warns of itself; once:
-    the first time in a process."""
+    the first time in a process.
+
+    A class warns in its own `__init__`, or in its own `__new__` (of named tuples)."""
 
     def decorate(function: Any) -> Any:
-        plain: Any = vars(function)["__init__"] if isinstance(function, type) else function
+        plain: Any = function
+        maker = ""
+        if isinstance(function, type):
+            maker = "__init__" if "__init__" in vars(function) else "__new__"
+            plain = getattr(function, maker)
 
         @functools.wraps(plain)
         def warns(*args: Any, **kwargs: Any) -> Any:
@@ -27,9 +33,9 @@ def deprecated(
                 warnings.warn(message, category, stacklevel=2)
             return plain(*args, **kwargs)
 
-        if not isinstance(function, type):
+        if not maker:
             return warns
-        function.__init__ = warns  # type: ignore[misc]
+        setattr(function, maker, staticmethod(warns) if maker == "__new__" else warns)
         return function
 
     return decorate

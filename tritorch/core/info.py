@@ -81,13 +81,21 @@ class finfo:
         raise TypeError("cannot pickle 'torch.finfo' object")
 
 
+_QUANTIZED = {
+    "qint8": np.int8, "quint8": np.uint8, "qint32": np.int32, "quint4x2": np.uint8,
+    "quint2x4": np.uint8,
+}  # fmt: skip
+
+
 class iinfo:
     """The limits of an integer type."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         type = _only_type("iinfo", args, kwargs)
-        if type.opaque and type.name.startswith("q"):
-            raise not_implemented("dtype", type)
+        if type.name in _QUANTIZED:
+            self._set(np.iinfo(_QUANTIZED[type.name]))
+            self._refused = type
+            return
         if type.is_floating_point or type.is_complex or type.opaque:
             raise TypeError(
                 f"{qualified('iinfo')}() requires an integer input type. Use {qualified('finfo')} "
@@ -95,11 +103,18 @@ class iinfo:
             )
         if type.name == "bool":
             raise TypeError(f"{qualified('bool')} is not supported by {qualified('iinfo')}")
-        values = np.iinfo(type.numpy)
+        self._set(np.iinfo(type.numpy))
         self.dtype = type.name
+
+    def _set(self, values: Any) -> None:
         self.bits = values.bits
         self.max = int(values.max)
         self.min = int(values.min)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "dtype" and "_refused" in vars(self):  # of a quantized type
+            raise not_implemented("dtype", self._refused)
+        raise AttributeError(f"'torch.iinfo' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

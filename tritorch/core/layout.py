@@ -1,4 +1,5 @@
-"""Layouts and memory formats: how a tensor's elements lie in memory."""
+"""Layouts and memory formats: how a tensor's elements lie in memory. Schemes of quantization:
+how floats are integers there."""
 
 from __future__ import annotations
 
@@ -108,3 +109,34 @@ def dense_strides_like(shape: Sequence[int], strides: Sequence[int]) -> tuple[in
     if SymInt in map(type, (*shape, *strides)):
         return copy_strides(tuple(shape), tuple(strides))
     return _C.copy_strides(shape, strides)
+
+
+class qscheme:
+    """A scheme by which a tensor is quantized."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return qualified(self._name)
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+qscheme.__module__ = "tritorch"
+per_tensor_affine = qscheme("per_tensor_affine")
+per_channel_affine = qscheme("per_channel_affine")
+per_tensor_symmetric = qscheme("per_tensor_symmetric")
+per_channel_symmetric = qscheme("per_channel_symmetric")
+per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
+as_native(qscheme, "torch.qscheme", makes=False)
+
+# In the order of their numbers, which TorchScript and archives have.
+SCHEMES = (
+    per_tensor_affine,
+    per_channel_affine,
+    per_tensor_symmetric,
+    per_channel_symmetric,
+    per_channel_affine_float_qparams,
+)

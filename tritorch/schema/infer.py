@@ -9,7 +9,7 @@ from typing import Any
 from tritorch.core.device import device as Device
 from tritorch.core.dtype import dtype
 from tritorch.core.generator import Generator
-from tritorch.core.layout import layout, memory_format
+from tritorch.core.layout import layout, memory_format, qscheme
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.schema import types
@@ -31,6 +31,7 @@ _PLAIN: tuple[tuple[type, type[types.Plain]], ...] = (
     (dtype, types.IntType),
     (layout, types.IntType),
     (memory_format, types.IntType),
+    (qscheme, types.IntType),
 )
 
 

@@ -145,6 +145,32 @@ def _set_cudnn_enabled(value: bool, /) -> None:
     _settings("cudnn").enabled = value
 
 
+_mobile_allocator = False
+
+
+def _set_default_mobile_cpu_allocator() -> None:
+    """Begins a scope in which PyTorch pads the memory of tensors for kernels that read beyond it;
+    no kernel here does."""
+    global _mobile_allocator
+    if _mobile_allocator:
+        raise RuntimeError(
+            "Already within the scope of another non-default cpu allocator.Cannot set another "
+            "allocator."
+        )
+    _mobile_allocator = True
+
+
+def _unset_default_mobile_cpu_allocator() -> None:
+    """Ends that scope."""
+    global _mobile_allocator
+    if not _mobile_allocator:
+        raise RuntimeError(
+            "setDefaultMobileCPUAllocator must have been called before "
+            "unsetDefaultMobileCPUAllocator."
+        )
+    _mobile_allocator = False
+
+
 def _get_cudnn_benchmark() -> bool:
     """`torch.backends.cudnn.benchmark`."""
     return _settings("cudnn").benchmark

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tritorch import _C
-from tritorch.arrays.arrays import pairs
+from tritorch.arrays.arrays import line_ends, pairs
 from tritorch.core import dtype as dtypes
 from tritorch.core.dtype import dtype
 from tritorch.gpu.pointwise.layout import INT32_MAX, block_size, float_bits, reach
@@ -225,16 +225,16 @@ def linspace(start: Any, end: Any, n: int, dtype: dtype, device: int) -> Array:
     if not (dtype.is_floating_point or dtype.is_complex):
         start, end = int(start), int(end)
     if not dtype.is_complex:
-        return _fill_line(out, float(start), float(end))
+        return _fill_line(out, *line_ends(float(start), float(end), max(n, 2), dtype))
     start, end, both = complex(start), complex(end), pairs(out)
-    _fill_line(both[:, 0], start.real, end.real)
-    _fill_line(both[:, 1], start.imag, end.imag)
+    step = (end - start) / max(n - 1, 1)
+    _fill_line(both[:, 0], start.real, end.real, step.real)
+    _fill_line(both[:, 1], start.imag, end.imag, step.imag)
     return out
 
 
-def _fill_line(y: Array, start: float, end: float) -> Array:
+def _fill_line(y: Array, start: float, end: float, step: float) -> Array:
     n = y.shape[0]
-    step = (end - start) / max(n - 1, 1)
     wide = n * y.strides[0] > INT32_MAX
     bits = (float_bits(start), float_bits(end), float_bits(step))
     _launch("linspace", n, wide, y, n, y.strides[0], *bits)

@@ -162,8 +162,10 @@ def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
 
 
 def histc(x: Array, bins: int, low: float, high: float) -> Array:
-    """A histogram of equal bins."""
+    """A histogram of equal bins, whose bounds are rounded as PyTorch's are."""
     flat = widen(x).reshape(-1)
-    inside = flat[(flat >= low) & (flat <= high)].astype(np.float64)
-    place = ((inside - low) / (high - low) * bins).astype(np.int64)
+    kind = flat.dtype.type
+    first, last = kind(low), kind(high)
+    inside = flat[(flat >= first) & (flat <= last)]
+    place = ((inside - first) * kind(bins) / (last - first)).astype(np.int64)
     return np.bincount(np.minimum(place, bins - 1), minlength=bins).astype(x.dtype)

@@ -139,7 +139,8 @@ class Sequential(Module):
             self.append(module)
         return self
 
-    def forward(self, input: Any) -> Any:
+    # Not annotated, as PyTorch's: graphs and TorchScript take the types of parameters from here.
+    def forward(self, input):  # type: ignore[no-untyped-def]
         """Each module on the last one's output."""
         for module in self._modules.values():
             input = module(input)

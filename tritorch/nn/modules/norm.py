@@ -174,6 +174,8 @@ class SyncBatchNorm(_BatchNorm):
             for name in ("running_mean", "running_var", "num_batches_tracked"):
                 setattr(out, name, getattr(module, name))
             out.training = module.training
+            if hasattr(module, "qconfig"):  # of torch.ao.quantization
+                out.qconfig = module.qconfig
         for name, child in module.named_children():
             out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return out

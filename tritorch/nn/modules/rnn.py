@@ -312,6 +312,10 @@ class RNNCellBase(Module):
             text += f", nonlinearity={self.nonlinearity}"
         return text
 
+    def _weights(self) -> tuple[Any, ...]:
+        """The weights and biases with which a step computes."""
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+
     def _go(self, input: Tensor, state: tuple[Any, ...]) -> tuple[Tensor, ...]:
         name = type(self).__name__
         if input.dim() not in (1, 2):
@@ -320,9 +324,8 @@ class RNNCellBase(Module):
         x = input.unsqueeze(0) if single else input
         zeros = lambda: x.new_zeros((x.size(0), self.hidden_size))
         given = tuple(zeros() if s is None else s.unsqueeze(0) if single else s for s in state)
-        weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         out = _function(f"{self._mode}_cell")(
-            x, given if self._mode == "LSTM" else given[0], *weights
+            x, given if self._mode == "LSTM" else given[0], *self._weights()
         )
         states = out if self._mode == "LSTM" else (out,)
         return tuple(s.squeeze(0) for s in states) if single else states

@@ -304,11 +304,12 @@ def _new_line(start: Any, end: Any, steps: int, kind: dtype) -> np.ndarray[Any, 
         return np.empty(0, kind.numpy)
     if category(kind) < 2:
         start, end = int(start), int(end)
-    step = (end - start) / (steps - 1)
+    start, end, step = arrays.line_ends(start, end, steps, kind)
     # From both ends, so that both are exact.
     half = steps // 2
-    low = start + np.arange(half) * step
-    high = end - np.arange(steps - 1 - half, -1, -1) * step
+    with np.errstate(invalid="ignore"):
+        low = start + np.arange(half) * step
+        high = end - np.arange(steps - 1 - half, -1, -1) * step
     return arrays.cast(np.concatenate((low, high), dtype=wide, casting="unsafe"), kind)
 
 
