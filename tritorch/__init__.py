@@ -152,6 +152,7 @@ set_default_tensor_type = _legacy.set_default_tensor_type
 _gates.install()
 globals().update(_gates.publish(ops.PUBLIC, __name__))  # what PyTorch has as torch.<name>
 _installing.install()
+_names.install()
 globals()["ops"] = _torch_ops  # operators as objects; the package `tritorch.ops` declares them
 
 
@@ -160,8 +161,8 @@ _LATE = """
     __config__ __future__ accelerator amp ao backends compiler cpu cuda
     distributed distributions export func mtia nested nn
     fft futures fx hub jit library masked monitor mps multiprocessing onnx optim overrides
-    package profiler quasirandom return_types serialization signal sparse special storage
-    testing
+    package profiler quantization quasirandom return_types serialization signal sparse special
+    storage testing
     torch_version types utils version xpu
 """
 _ELSEWHERE = {
@@ -222,9 +223,24 @@ _ELSEWHERE = {
             ConcreteModuleTypeBuilder DeepCopyMemoTable ExecutionPlan Gradient
             GraphExecutorState IODescriptor InterfaceType LiteScriptModule OperatorInfo
             ScriptClass ScriptClassFunction ScriptModule
-            ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext
+            ScriptModuleSerializer ScriptObjectProperty SerializationStorageContext
             StaticModule TracingState
             """,
+        "ops.quantized.packed": "ScriptObject",
+        "ops.quantized.internal": """
+            _choose_qparams_per_tensor _empty_affine_quantized _empty_per_channel_affine_quantized
+            _fake_quantize_learnable_per_channel_affine _fake_quantize_learnable_per_tensor_affine
+            _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+            _fused_moving_avg_obs_fq_helper _make_per_channel_quantized_tensor
+            _make_per_tensor_quantized_tensor _rowwise_prune _saturate_weight_to_fp16
+            """,
+        "ops.quantized.packed_weights": """
+            _convert_weight_to_int4pack _convert_weight_to_int4pack_for_cpu
+            _dyn_quant_matmul_4bit _dyn_quant_pack_4bit_weight _weight_int4pack_mm
+            _weight_int4pack_mm_for_cpu _weight_int4pack_mm_with_scales_and_zeros
+            _weight_int8pack_mm
+            """,
+        "ops.quantized.recurrent": "quantized_gru quantized_lstm",
         "jit.ir.graph": "Block Graph Node Use Value",
         "jit.ir.parsing": "parse_ir",
         "jit.calls": "ScriptFunction ScriptMethod",

@@ -1,10 +1,13 @@
-"""torch.backends.quantized: which library computes on quantized tensors. There is none here."""
+"""torch.backends.quantized: the engine, by which default settings of quantization are chosen.
+
+Operators of quantized tensors are tritorch's own under each name."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tritorch.backends import _flags
+from tritorch.ops.interpret.quantized import Engine
 
 if TYPE_CHECKING:  # what is made at run time
     from tritorch.backends.quantized_made import *  # noqa: F403
@@ -27,20 +30,21 @@ def _get_qengine_str(qengine: int) -> str:
     return _ENGINES[qengine] if 0 <= qengine < len(_ENGINES) else "*undefined"
 
 
-def _require_none(name: Any) -> None:
-    if _get_qengine_id(name):
-        raise RuntimeError(f"quantized engine {name.upper()} is not supported")
+def _choose_engine(name: str) -> None:
+    if not _get_qengine_id(name):
+        raise RuntimeError("quantized engine NoQEngine is not supported")
+    Engine.name = name
 
 
 class quantized:
     """The settings."""
 
-    engine = _flags.Flag("none", effect=_require_none)
+    engine = _flags.Flag("x86", effect=_choose_engine, free=True)
 
     @property
     def supported_engines(self) -> list[str]:
-        """["none"]: tritorch computes on quantized tensors by itself."""
-        return ["none"]
+        """PyTorch's engines: programs choose by these names, and tritorch's operators compute."""
+        return ["qnnpack", "onednn", "x86", "fbgemm"]
 
 
 _flags.install(__name__, quantized)

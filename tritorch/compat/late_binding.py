@@ -78,6 +78,14 @@ def _register_reductions() -> None:
 
 def _declare_internal() -> None:
     from tritorch.compat.legacy_operators import internal, matrices  # noqa: F401
+    from tritorch.ops.quantized import internal as of_quantized, packed_weights  # noqa: F401
+
+
+def _declare_operators(space: str) -> None:
+    if space in ("quantized", "_quantized", "sparse", "onednn"):
+        import tritorch.ops.quantized
+    elif space == "quantized_decomposed":
+        import tritorch.ao.quantization.fx._decomposed  # noqa: F401
 
 
 def _vmap(*args: Any, **kwargs: Any) -> Any:
@@ -113,6 +121,7 @@ late_bound.register_reductions, late_bound.declare_internal = (
     _register_reductions,
     _declare_internal,
 )
+late_bound.declare_operators = _declare_operators
 
 
 def _settings() -> int:

@@ -59,5 +59,6 @@ served_library: Callable[[str], str | None]
 register_reductions: Callable[[], None]
 # compat/legacy_operators/internal.py: declares ATen's operators that are no public function
 declare_internal: Callable[[], None]
+declare_operators: Callable[[str], None]  # of a namespace
 # distributed/__init__.py: the rank of this process, None outside of groups of processes
 process_rank: Callable[[], int | None] = lambda: None

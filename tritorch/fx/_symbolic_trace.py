@@ -39,6 +39,7 @@ from tritorch.fx.proxy import (
 from tritorch.nn.modules.container import Sequential
 from tritorch.nn.modules.module import Module
 from tritorch.nn.parameter import Parameter
+from tritorch.ops.quantized.packed import ScriptObject
 from tritorch.utils import _pytree as pytree
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "ProxyableClassMeta", "Tracer", "is_fx_tracing",
@@ -56,7 +57,7 @@ _wrapped_fns_to_patch: dict[tuple[int, str], dict[str, Any]] = {}
 _wrapped_methods_to_patch: list[tuple[type, str]] = []
 if os.environ.get("FX_PATCH_GETITEM") == "1":
     _wrapped_methods_to_patch.append((Tensor, "__getitem__"))
-_constant_attribute_types = (Tensor, pytree.TreeSpec)
+_constant_attribute_types = (Tensor, ScriptObject, pytree.TreeSpec)
 CURRENT_PATCHER: _Patcher | None = None
 
 
@@ -204,7 +205,8 @@ class Tracer(TracerBase):
         if isinstance(a, _constant_attribute_types):
             known = self.tensor_attrs.get(a)
             if known is None:
-                stem = "_tensor_constant" if isinstance(a, Tensor) else "_tree_spec_constant"
+                stems = {ScriptObject: "_torchbind_obj", pytree.TreeSpec: "_tree_spec_constant"}
+                stem = stems.get(type(a), "_tensor_constant")
                 known = self.get_fresh_qualname(stem)
                 self.tensor_attrs[a] = known
                 setattr(self.root, known, a)

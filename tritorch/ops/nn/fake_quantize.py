@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tritorch.autograd import no_grad
+from tritorch.core import dtype as dtypes
 from tritorch.core.dims import wrap_dim
 from tritorch.core.promotion import not_implemented, scalar_name
 from tritorch.core.tensor import Tensor
@@ -57,6 +58,9 @@ def _inside(x: Tensor, scale: Any, low: Any, high: Any) -> Tensor:
     return (q >= low) & (q <= high)
 
 
+_HALVES = (dtypes.float16, dtypes.bfloat16)  # computed in float32, as scales are
+
+
 def _check_bounds(quant_min: int, quant_max: int) -> None:
     if quant_min > quant_max:
         raise RuntimeError("`quant_min` should be less than or equal to `quant_max`.")
@@ -78,13 +82,19 @@ def fake_quantize_per_tensor_affine(
     """What quantising with one scale leaves of floats; scale and zero_point may be tensors."""
     _check_bounds(quant_min, quant_max)
     _check_floats(input)
+    if input.dtype in _HALVES:
+        out = fake_quantize_per_tensor_affine(
+            input.float(), scale, zero_point, quant_min, quant_max
+        )
+        return out.to(input.dtype)
     if isinstance(zero_point, Tensor):
         zero: Any = _one(zero_point).trunc().to(input.dtype)
     else:
         zero = zero_point
         if not quant_min <= zero <= quant_max:
             raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
-    step = _one(scale).to(input.dtype) if isinstance(scale, Tensor) else float(scale)
+    # A copy: gradients are those of this scale, whatever observers write into it later.
+    step = _one(scale).to(input.dtype, copy=True) if isinstance(scale, Tensor) else float(scale)
     return apply(_fake, (input, step, quant_min - zero, quant_max - zero))
 
 
@@ -111,13 +121,18 @@ def fake_quantize_per_channel_affine(
         )
     _check_bounds(quant_min, quant_max)
     _check_floats(input)
+    if input.dtype in _HALVES:
+        out = fake_quantize_per_channel_affine(
+            input.float(), scale, zero_point, axis, quant_min, quant_max
+        )
+        return out.to(input.dtype)
     whole = not zero_point.is_floating_point()
     if whole and input.is_cpu and zero_point.numel():
         low, high = zero_point.aminmax()
         if int(low) < quant_min or int(high) > quant_max:
             raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
     shape = [-1 if dim == axis else 1 for dim in range(input.ndim)]
-    step = scale.detach().reshape(shape).to(input.dtype)
+    step = scale.detach().reshape(shape).to(input.dtype, copy=True)
     zero = zero_point.detach().reshape(shape).to(input.dtype)
     if whole:
         return apply(_fake_channel, (input, step, quant_min - zero, quant_max - zero))
@@ -213,6 +228,8 @@ def fused_moving_avg_obs_fake_quant(
     """Moves the range towards the input's if observer_on, and fake-quantises if fake_quant_on.
 
     running_min, running_max, scale and zero_point are changed in place."""
+    if not input.numel():
+        return input.clone()
     axis = wrap_dim(ch_axis, input.ndim)
     if per_row_fake_quant and axis != 0:
         raise RuntimeError(

@@ -6,7 +6,7 @@ from typing import Any
 
 from tritorch.core import defaults
 from tritorch.core.dims import wrap_dim
-from tritorch.core.dtype import STORED, dtype as Dtype, float64, int64
+from tritorch.core.dtype import STORED, dtype as Dtype, float16, float64, int64
 from tritorch.core.promotion import scalar_name
 from tritorch.core.published import FUNCTIONAL, PUBLIC
 from tritorch.core.tensor import Tensor, attach
@@ -88,7 +88,10 @@ def quantize_per_channel(
 
 @public(method=False)
 def quantize_per_tensor_dynamic(input: Tensor, dtype: Dtype, reduce_range: bool) -> Any:
-    """quantize_per_tensor, by the input's own range; reduce_range: with a bit less."""
+    """quantize_per_tensor, by the input's own range; reduce_range: with a bit less. As float16 the
+    input is converted alone."""
+    if dtype is float16:
+        return input.to(float16)
     if dtype not in (STORED["qint8"], STORED["quint8"]):
         raise RuntimeError(f"dtype {scalar_name(dtype)}not supported")
     _check(input, dtype)
@@ -108,8 +111,22 @@ def dequantize(input: Any) -> Any:
 
 def int_repr(input: Tensor) -> Tensor:
     """The integers, as a copy."""
-    q.quantizer_of(input, "int_repr")
-    return q.integers_of(input).clone()
+    quantizer = q.quantizer_of(input, "int_repr")
+    integers = q.integers_of(input).clone()
+    each = {15: 2, 3: 4}.get(q.KINDS[quantizer.kind][2], 1)
+    return integers if each == 1 else _packed_bits(integers.reshape(-1), each)
+
+
+def _packed_bits(flat: Tensor, each: int) -> Tensor:
+    """Integers below 8 bits, several a byte, the first in the lowest bits."""
+    whole = -(-flat.numel() // each) * each
+    padded = flat.new_zeros(whole)
+    padded[: flat.numel()] = flat
+    parts = padded.reshape(-1, each)
+    packed = parts[:, 0]
+    for place in range(1, each):
+        packed = packed | (parts[:, place] << (8 // each * place))
+    return packed
 
 
 def _by(input: Tensor, name: str, per_channel: bool) -> q.Quantizer:

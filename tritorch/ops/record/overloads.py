@@ -308,6 +308,8 @@ class OpNamespace(types.ModuleType):
         if key.startswith("__"):
             raise AttributeError(key)
         if not _overloads(self.name, key):
+            late_bound.declare_operators(self.name)
+        if not _overloads(self.name, key):
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{key}'")
         packet = OpOverloadPacket(self.name, key)
         setattr(self, key, packet)
@@ -410,8 +412,10 @@ def _function_of(schema: FunctionSchema) -> Callable[..., Any]:
     if schema.name.startswith("prim::") and hasattr(Tensor, name):
         return lambda a: getattr(a, name)
     if not schema.name.startswith("aten::"):
-        if schema.name in INTERNAL:
-            return INTERNAL[schema.name]
+        late_bound.declare_operators(schema.name.partition("::")[0])
+        full = f"{schema.name}.{schema.overload_name}"
+        if full in INTERNAL or schema.name in INTERNAL:
+            return INTERNAL.get(full) or INTERNAL[schema.name]
         if record is None or read is None:
             raise NotImplementedError(f"tritorch has no {schema.name} yet: {schema}")
         return functools.partial(_run_record, record, read)
