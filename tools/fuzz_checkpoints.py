@@ -193,6 +193,9 @@ def _tensors(value: Any, seen: set[int]) -> Iterator[Any]:
 def _touch(value: Any) -> None:
     """Reads every element, which would crash on a view that leaves its storage."""
     for tensor in _tensors(value, set()):
+        if tensor.is_quantized:
+            tensor.dequantize()
+            tensor = tensor.int_repr()
         if tensor.numel() < 1 << 16:
             np.array(tensor.detach().numpy()).tobytes()
         elif tensor.numel():
@@ -236,9 +239,9 @@ def judge(data: bytes, path: Path | None = None) -> str:
     return f"ran code: {_events[0]}" if _events else outcome
 
 
-def load_seeds() -> list[bytes]:
+def load_seeds(pattern: str = "*.pt") -> list[bytes]:
     """The files to mutate."""
-    return [path.read_bytes() for path in sorted(FILES.glob("*.pt"))]
+    return [path.read_bytes() for path in sorted(FILES.glob(pattern))]
 
 
 def one(index: int, seed: int, seeds: list[bytes], folder: Path) -> tuple[str, bytes]:
@@ -260,10 +263,12 @@ def _prepare() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
-def run(count: int, seed: int = 0, *, isolate: bool = True) -> dict[str, list[int]]:
+def run(
+    count: int, seed: int = 0, files: str = "*.pt", *, isolate: bool = True
+) -> dict[str, list[int]]:
     """Outcomes and the indices of the mutations that had them."""
     outcomes: dict[str, list[int]] = collections.defaultdict(list)
-    seeds = load_seeds()
+    seeds = load_seeds(files)
     for start in range(0, count, 1000):
         indices = range(start, min(start + 1000, count))
         if isolate:
@@ -314,9 +319,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--files", default="*.pt", help="which files are mutated")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
-    outcomes = run(options.count, options.seed)
+    outcomes = run(options.count, options.seed, options.files)
     lines = [
         f"{len(indices):>8,}  {outcome}   (first: {indices[:3]})"
         for outcome, indices in sorted(outcomes.items(), key=lambda item: -len(item[1]))

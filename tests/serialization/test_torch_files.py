@@ -124,3 +124,20 @@ def test_whole_module_is_refused() -> None:
     with pytest.raises(ValueError, match="Expected input to be a checkpoint"):
         serialization.get_unsafe_globals_in_checkpoint(FILES / "views.legacy.pt")
     assert serialization.get_unsafe_globals_in_checkpoint(FILES / "state.zip.pt") == []
+
+
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation:UserWarning")
+@pytest.mark.parametrize("format", ["zip", "legacy"])
+def test_quantized_tensors(format: str) -> None:
+    """linspace(-1, 1, 12) as six quantized tensors."""
+    state = tritorch.load(FILES / f"quantized.{format}.pt")
+    x = tritorch.linspace(-1, 1, 12).reshape(3, 4)
+    assert state["tensor"].q_zero_point() == 100 and state["view"].stride() == (1, 4)
+    for name, step in (("tensor", 0.01), ("channels", 0.03), ("floats", 0.5), ("wide", 0.001)):
+        error = (state[name].dequantize() - x).abs().max().item()
+        assert error <= step * 0.51, (name, error)
+    assert state["floats"].q_per_channel_zero_points().tolist() == [8.0, 9.0, 10.0]
+    if format == "zip":
+        nibbles = state["nibbles"]
+        assert (nibbles.dequantize() - x).abs().max() <= 0.26
+        assert nibbles.int_repr().shape == (6,)

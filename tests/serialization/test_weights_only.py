@@ -117,7 +117,7 @@ def test_calls() -> None:
         (b"NQ.", "persistent_load id must be tuple or int"),
         (b"K\x01\x85Q.", "Only persistent_load of storage is allowed"),
         (b"X\x07\x00\x00\x00storage\x85Q.", "must be a tuple of 5 items"),
-        (b"ctorch\nper_tensor_affine\n.", "which tritorch does not have"),
+        (b"ctorch._utils\n_rebuild_wrapper_subclass\n.", "which tritorch does not have"),
         (b"ctorch.serialization\n_get_layout\nX\x01\x00\x00\x00a\x85R.", "layout"),
     ],
 )

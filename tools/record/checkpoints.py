@@ -71,6 +71,24 @@ def attributes() -> Any:
     return [tensor, parameter, torch.tensor([1 + 2j]).conj(), torch.ones(3).untyped_storage()]
 
 
+def quantized(format: str) -> dict[str, Any]:
+    """linspace(-1, 1, 12), quantized in each way; below 8 bits in the zip format alone."""
+    x = torch.linspace(-1, 1, 12).reshape(3, 4)
+    scales = torch.tensor([0.01, 0.02, 0.03]).double(), torch.tensor([0.125, 0.25, 0.5])
+    zeros = torch.zeros(3).long(), torch.tensor([8.0, 9.0, 10.0]), torch.tensor([8.0, 7.0, 6.0])
+    by_channel = torch.quantize_per_channel
+    found = {
+        "tensor": torch.quantize_per_tensor(x, 0.01, 100, torch.quint8),
+        "view": torch.quantize_per_tensor(x, 0.02, 3, torch.qint8).t(),
+        "channels": by_channel(x, scales[0], zeros[0], 0, torch.qint8),
+        "floats": by_channel(x, scales[1], zeros[1], 0, torch.quint8),
+        "wide": torch.quantize_per_tensor(x, 0.001, 0, torch.qint32),
+    }
+    if format == "zip":
+        found["nibbles"] = by_channel(x, scales[1], zeros[2], 0, torch.quint4x2)
+    return found
+
+
 def describe(value: Any) -> Any:
     """Values in JSON, for the tests to compare with."""
     if isinstance(value, torch.Tensor):
@@ -121,6 +139,10 @@ def main() -> None:
         expected[name] = describe(value)
         torch.save(value, FOLDER / f"{name}.zip.pt")
         torch.save(value, FOLDER / f"{name}.legacy.pt", _use_new_zipfile_serialization=False)
+    for format in ("zip", "legacy"):
+        new = format == "zip"
+        path = FOLDER / f"quantized.{format}.pt"
+        torch.save(quantized(format), path, _use_new_zipfile_serialization=new)
     buffer = io.BytesIO()
     torch.save(everything["dtypes"], buffer)
     widths = {

@@ -23,23 +23,22 @@ from tritorch.core.size import Size
 from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor
 from tritorch.core.typed_storage import TypedStorage
+from tritorch.ops.interpret import quantized
 from tritorch.serialization import rebuild
 
 # What PyTorch allows and tritorch does not have: the error says so, rather than "unsafe".
 _LACKING = {
     f"torch.{name}"
     for name in (
-        "per_tensor_affine", "per_tensor_symmetric", "per_channel_affine",
-        "per_channel_symmetric", "per_channel_affine_float_qparams", "QInt8Storage",
-        "QInt32Storage", "QUInt8Storage", "QUInt4x2Storage", "QUInt2x4Storage",
-        "_utils._rebuild_qtensor",
         "_utils._rebuild_nested_tensor",
         "_utils._rebuild_wrapper_subclass", "_utils._rebuild_device_tensor_from_numpy",
         "_utils._rebuild_device_tensor_from_cpu_tensor",
     )
 }  # fmt: skip
 # Trees whose modules have PyTorch's names.
-_SHARED_TREES = ("nn", "optim", "utils", "distributions", "amp", "autograd", "nested", "fx")
+_SHARED_TREES = (
+    "nn", "optim", "utils", "distributions", "amp", "autograd", "nested", "fx", "ao",
+)  # fmt: skip
 _RENAMED = {"torch.tensor": "torch._tensor"}  # a module of old versions
 
 
@@ -85,6 +84,9 @@ def allowed() -> dict[str, Any]:
         table[f"torch.cuda.{name}"] = legacy.CUDA_TYPES[name]
     for name in rebuild._STORAGE_NAMES:
         table[f"torch.{name}"] = table[f"torch.cuda.{name}"] = rebuild.storage_type(name)
+    for scheme in ("tensor_affine", "tensor_symmetric", "channel_affine", "channel_symmetric",
+                   "channel_affine_float_qparams"):  # fmt: skip
+        table[f"torch.per_{scheme}"] = getattr(quantized, f"per_{scheme}")
     table |= {f"torch._utils.{function.__name__}": function for function in rebuild.FUNCTIONS}
     return table
 

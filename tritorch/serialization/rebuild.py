@@ -23,6 +23,8 @@ from tritorch.core.storage import UntypedStorage
 from tritorch.core.tensor import Tensor, _as_class
 from tritorch.core.typed_storage import TypedStorage
 from tritorch.nn.hooks import warn_if_has_hooks
+from tritorch.ops.interpret import quantized
+from tritorch.ops.shape.factory import tensor as tensor_of
 
 _MAX_DIMS = 64  # NumPy's
 _STORAGE_NAMES = {
@@ -30,7 +32,9 @@ _STORAGE_NAMES = {
     "LongStorage": dtypes.int64, "IntStorage": dtypes.int32, "ShortStorage": dtypes.int16,
     "CharStorage": dtypes.int8, "ByteStorage": dtypes.uint8, "BoolStorage": dtypes.bool_,
     "BFloat16Storage": dtypes.bfloat16, "ComplexDoubleStorage": dtypes.complex128,
-    "ComplexFloatStorage": dtypes.complex64,
+    "ComplexFloatStorage": dtypes.complex64, "QInt8Storage": dtypes.STORED["qint8"],
+    "QInt32Storage": dtypes.STORED["qint32"], "QUInt8Storage": dtypes.STORED["quint8"],
+    "QUInt4x2Storage": dtypes.STORED["quint4x2"], "QUInt2x4Storage": dtypes.STORED["quint2x4"],
 }  # fmt: skip
 
 
@@ -100,6 +104,8 @@ def _view(storage: Any, kind: Any, offset: Any, size: Any, stride: Any) -> Tenso
             f"tensor in checkpoint: needs a storage and a dtype, got {_kind(storage)} and "
             f"{_kind(kind)}"
         )
+    if kind in quantized.KINDS:
+        raise RuntimeError(f"tensor in checkpoint: {kind} needs a scheme and its parameters")
     offset, shape, strides = _int(offset, "offset"), _ints(size, "size"), _ints(stride, "stride")
     if len(shape) != len(strides) or offset < 0 or min((*shape, *strides), default=0) < 0:
         raise RuntimeError(
@@ -383,6 +389,93 @@ def reduce_nested(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     return _rebuild_njt, (parts,)
 
 
+# ---- quantized tensors ---------------------------------------------------------------------------
+
+
+def _packing(kind: dtypes.dtype) -> int:
+    """The number of integers of a quantized dtype in a byte of PyTorch's storages."""
+    return {15: 2, 3: 4}.get(quantized.KINDS[kind][2], 1)
+
+
+def _parameters(value: Any, size: tuple[int, ...], charge: Charge) -> tuple[Any, ...]:
+    """The scheme, scales, zero points and axis of a pickle."""
+    what = "quantized tensor in checkpoint:"
+    if not isinstance(value, tuple) or not value or not isinstance(value[0], quantized.qscheme):
+        raise RuntimeError(f"{what} needs a scheme and its parameters")
+    scheme, *rest = value
+    if scheme is quantized.per_tensor_affine:
+        if len(rest) != 2 or type(rest[0]) not in (float, int) or type(rest[1]) is not int:
+            raise RuntimeError(f"{what} needs a scale and a zero point")
+        return scheme, float(rest[0]), rest[1], None
+    by_channel = quantized.per_channel_affine, quantized.per_channel_affine_float_qparams
+    if scheme not in by_channel or len(rest) != 3:
+        raise RuntimeError(f"{what} can't be made with qscheme {scheme}")
+    scales, zeros, axis = rest
+    if not 0 <= _int(axis, "the axis") < len(size):
+        raise RuntimeError(f"{what} axis {axis} is none of {len(size)} dims")
+    if isinstance(scales, list) and isinstance(zeros, list):  # as old versions write them
+        if not all(type(x) in (float, int) for x in (*scales, *zeros)):
+            raise RuntimeError(f"{what} needs scales and zero points")
+        exact = scheme is quantized.per_channel_affine
+        scales = tensor_of(scales, dtype=dtypes.float64 if exact else dtypes.float32)
+        zeros = tensor_of(zeros, dtype=dtypes.int64 if exact else dtypes.float32)
+    for values in (scales, zeros):
+        if not isinstance(values, Tensor) or tuple(values.shape) != (size[axis],):
+            raise RuntimeError(f"{what} needs a scale and a zero point for each of {size[axis]}")
+        charge(8 * size[axis])
+    if zeros.is_floating_point():  # PyTorch writes one name for both schemes
+        return by_channel[1], scales.float(), zeros.float(), axis
+    return by_channel[0], scales.double(), zeros.long(), axis
+
+
+def _rebuild_qtensor(
+    storage: Any, storage_offset: Any, size: Any, stride: Any, quantizer_params: Any,
+    requires_grad: Any, backward_hooks: Any, *, charge: Charge = _free,
+) -> Tensor:  # fmt: skip
+    """A quantized tensor; integers of a few bits, which PyTorch packs, get a byte each."""
+    kind = getattr(storage, "dtype", None)
+    if kind not in quantized.KINDS:
+        raise RuntimeError(f"quantized tensor in checkpoint: {kind} is no quantized dtype")
+    scheme, scale, zero, axis = _parameters(quantizer_params, _ints(size, "size"), charge)
+    count, integers = _packing(kind), quantized.KINDS[kind][0]
+    if count > 1:
+        untyped = storage._untyped_storage
+        if getattr(storage, "_waits", False):
+            raise RuntimeError(
+                f"quantized tensor in checkpoint: integers of {kind} in a file of the old format "
+                "can't be unpacked; save it with torch.save's default format"
+            )
+        charge(untyped.nbytes() * count)
+        bits = 8 // count
+        packed = untyped._view(dtypes.uint8, (untyped.nbytes(),), (1,), 0).cpu().numpy()
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        whole = (packed[:, None] >> shifts & (2**bits - 1)).reshape(-1)
+        storage = storage_of(np.ascontiguousarray(whole).view(np.uint8))
+    view = _view(storage, integers, storage_offset, size, stride)
+    _require_grad(view, requires_grad)
+    return quantized.of_integers(view, quantized.Quantizer(kind, scheme, scale, zero, axis))
+
+
+def reduce_quantized(x: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A quantized tensor as PyTorch's __reduce_ex__ gives it."""
+    by, integers = x._quantizer, quantized.integers_of(x)
+    count = _packing(by.kind)
+    if count > 1:
+        whole = integers.detach().cpu().contiguous().numpy().reshape(-1)
+        padded = np.pad(whole, (0, -len(whole) % count)).reshape(-1, count)
+        shifts = np.arange(0, 8, 8 // count, dtype=np.uint8)
+        packed = np.bitwise_or.reduce(padded << shifts, axis=1).astype(np.uint8)
+        storage, integers = storage_of(packed), integers.contiguous()
+        offset = 0
+    else:
+        storage, offset = integers.untyped_storage(), integers.storage_offset()
+    params: tuple[Any, ...] = (by.scheme, by.scale, by.zero_point)
+    if by.axis is not None:
+        params = (quantized.per_channel_affine, by.scale, by.zero_point, by.axis)
+    place = offset, tuple(integers.shape), tuple(integers.stride())
+    return _rebuild_qtensor, (typed(storage, by.kind), *place, params, False, OrderedDict())
+
+
 def reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     """A tensor without its class and attributes, as PyTorch's __reduce_ex__ gives it."""
     if tensor._backward_hooks:
@@ -391,9 +484,7 @@ def reduce_plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
         shape, strides = tuple(tensor.shape), tensor.stride()
         return _rebuild_meta_tensor_no_storage, (tensor.dtype, shape, strides, tensor._leaf)
     if tensor.is_quantized:
-        raise NotImplementedError(
-            "quantised tensors are not written; save int_repr(), scale and zero point"
-        )
+        return reduce_quantized(tensor)
     if tensor.is_nested:
         return reduce_nested(tensor)
     if tensor.layout is not layouts.strided:
@@ -427,10 +518,10 @@ def reduce_parameter(tensor: Any) -> Any:
 
 COMPUTING = (  # they take `charge`
     _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_sparse_tensor, _rebuild_nested_tensor,
-    _rebuild_njt,
+    _rebuild_njt, _rebuild_qtensor,
 )  # fmt: skip
 FUNCTIONS = (
     _rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_parameter,
     _rebuild_parameter_with_state, _rebuild_sparse_tensor, _rebuild_meta_tensor_no_storage,
-    _rebuild_nested_tensor, _rebuild_njt,
+    _rebuild_nested_tensor, _rebuild_njt, _rebuild_qtensor,
 )  # fmt: skip
