@@ -48,7 +48,7 @@ from tritorch.jit.frontend.python import (
     NotSupportedError as NotSupportedError,
     UnsupportedNodeError as UnsupportedNodeError,
 )
-from tritorch.jit.ir.printing import hide_sources as _hide_source_ranges
+from tritorch.jit.ir.printing import hide_sources
 from tritorch.jit.trace import (
     ONNXTracedModule as ONNXTracedModule,
     TopLevelTracedModule as TopLevelTracedModule,
@@ -61,7 +61,7 @@ from tritorch.jit.trace import (
     trace_module,
 )
 
-_fork, _wait = fork, wait
+_fork, _wait, _hide_source_ranges = fork, wait, hide_sources
 
 __all__ = [
     "Attribute",

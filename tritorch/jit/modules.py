@@ -13,7 +13,7 @@ from typing import Any
 from tritorch.core.tensor import Tensor
 from tritorch.jit.calls import ScriptFunction, ScriptMethod
 from tritorch.jit.frontend import hooks, modules as frontend, python
-from tritorch.jit.internals import is_library
+from tritorch.jit.internals import FunctionModifiers, is_library
 from tritorch.jit.ir.objects import ScriptObjectData
 from tritorch.jit.ir.types import InterfaceType
 from tritorch.jit.run.module_data import ScriptModuleData
@@ -177,6 +177,10 @@ class RecursiveScriptModule(ScriptModule, _RecursiveBase):
         for name, method in data.type.methods.items():
             if hasattr(Module, name):  # it takes the place of Module's own
                 self.__dict__[name] = ScriptMethod(method, data)
+        if "forward" not in self.__dict__ and _class_of(data) is not None:
+            forward = inspect.getattr_static(_class_of(data), "forward", None)
+            if python.modifier(forward) == FunctionModifiers.IGNORE:  # left in Python
+                self.__dict__["forward"] = python_types.MethodType(forward, self)
         for at, hook in enumerate(data.type.forward_pre_hooks):
             self._forward_pre_hooks[at] = ScriptFunction(hook)
         for at, hook in enumerate(data.type.forward_hooks):
@@ -403,7 +407,7 @@ def _python_attribute(module: RecursiveScriptModule, data: ScriptObjectData, nam
         static = inspect.getattr_static(source, name, None)
         if isinstance(static, (python_types.FunctionType,)):
             how = python.modifier(static)
-            from tritorch.jit.internals import FunctionModifiers as kinds
+            kinds = FunctionModifiers
 
             if how in (kinds.IGNORE, kinds.COPY_TO_SCRIPT_WRAPPER) or name in _COPIED:
                 return python_types.MethodType(static, module)

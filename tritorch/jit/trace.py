@@ -32,6 +32,7 @@ from tritorch.jit.ir.types import ScriptClassType
 from tritorch.jit.modules import RecursiveScriptModule, ScriptModule, wrap
 from tritorch.jit.run.module_data import ScriptModuleData
 from tritorch.nn.modules.module import Module
+from tritorch.ops.quantized.packed import ScriptObject as PackedObject
 from tritorch.ops.shape.factory import as_tensor
 from tritorch.overrides import TorchFunctionMode
 from tritorch.random import get_rng_state, set_rng_state
@@ -218,6 +219,8 @@ class Tracer(TorchFunctionMode):
             return constant
         if isinstance(thing, TracedInt):
             return thing._value
+        if isinstance(thing, PackedObject):
+            return self._part(thing)
         if isinstance(thing, (list, tuple)):
             return self._container(thing)
         if isinstance(thing, dict):
@@ -342,7 +345,9 @@ class Tracer(TorchFunctionMode):
         owner = self.em.graph._param._outputs[0]
         path = _path_to(self.owner, data) if self.owner is not None else None
         if path is None:
-            raise RuntimeError("a scripted module that is no part of the traced module was called")
+            raise RuntimeError(
+                "a scripted module or packed parameters that are no part of the traced module"
+            )
         value = owner
         for name in path:
             value = self.em.get_attr(value, name, value._type.find_attribute(name))  # type: ignore[attr-defined]
@@ -377,6 +382,9 @@ class Tracer(TorchFunctionMode):
         operator = globals.operators_by_function().get(id(func))
         if operator is not None:
             return BuiltinFunction(operator)
+        schema = getattr(func, "_schema", None)
+        if schema is not None and not schema.name.startswith("aten::"):
+            return BuiltinFunction(schema.name)
         plain = _OPERATORS.get(name, name)
         if globals.has_operator(plain):
             return BuiltinFunction(f"aten::{plain}")
@@ -726,6 +734,10 @@ def _traced_data(module: Module, memo: dict[int, ScriptModuleData]) -> ScriptMod
     for title, value in module._buffers.items():
         kind.add_attribute(title, _tensor_type(value), False, True)
         data.slots[title] = value
+    for title, value in vars(module).items():
+        if isinstance(value, PackedObject):
+            kind.add_attribute(title, value._type())
+            data.slots[title] = value
     kind.add_attribute("training", types.BoolType.get())
     data.slots["training"] = module.training
     for title, part in module._modules.items():
@@ -893,10 +905,7 @@ def _check(func: Any, made: Any, inputs: Any, kwargs: Any, tolerance: float, met
         found = traced(*copy.deepcopy(_plain(inputs)), **copy.deepcopy(kwargs))
     for at, (a, b) in enumerate(zip(_flat(wanted), _flat(found))):
         try:
-            assert_close(
-                a.double() if not a.is_complex() else a, b.double() if not b.is_complex() else b,
-                rtol=tolerance, atol=1e-5, equal_nan=True,
-            )  # fmt: skip
+            assert_close(_exact(a), _exact(b), rtol=tolerance, atol=1e-5, equal_nan=True)
         except AssertionError as error:
             warnings.warn(
                 f"Output nr {at + 1}. of the traced function does not match the corresponding "
@@ -905,6 +914,12 @@ def _check(func: Any, made: Any, inputs: Any, kwargs: Any, tolerance: float, met
                 stacklevel=4,
             )
             return
+
+
+def _exact(x: Tensor) -> Tensor:
+    """A tensor in the dtype that results are compared in."""
+    x = x.dequantize() if x.is_quantized else x
+    return x if x.is_complex() else x.double()
 
 
 def _plain(inputs: Any) -> Any:
@@ -929,6 +944,8 @@ def _path_to(data: Any, wanted: Any) -> tuple[str, ...] | None:
     if data is wanted:
         return ()
     for name, value in data.slots.items():
+        if value is wanted:
+            return (name,)
         if isinstance(value, ScriptModuleData):
             rest = _path_to(value, wanted)
             if rest is not None:

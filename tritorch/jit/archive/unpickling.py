@@ -11,6 +11,7 @@ from tritorch.jit.ir.types import NamedTupleType, ScriptClassType, ScriptEnumTyp
 from tritorch.jit.run.executor import runner
 from tritorch.jit.run.module_data import ScriptModuleData
 from tritorch.jit.run.values import to_script
+from tritorch.ops.quantized.packed import ScriptObject
 from tritorch.serialization.weights_only import Unpickler
 
 if TYPE_CHECKING:
@@ -32,6 +33,21 @@ _FUNCTIONS = {name: _Made(name) for name in (*_LISTS, "restore_type_tag", "build
 _MODULES = ("torch.jit._pickle", "__main__")
 
 
+class _Native:
+    """A class of `torch.classes`, by its path."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+
+def native_classes() -> Any:
+    """The classes of `torch.classes` that tritorch has, by their paths."""
+    import tritorch.ops.quantized  # noqa: F401
+    from tritorch.ops.quantized.packed import KINDS
+
+    return KINDS
+
+
 class ScriptUnpickler(Unpickler):
     """Reads the pickles of one archive."""
 
@@ -43,6 +59,8 @@ class ScriptUnpickler(Unpickler):
         if module == "__torch__" or module.startswith("__torch__."):
             path = f"{module}.{name}"
             if path.startswith("__torch__.torch.classes."):
+                if path in native_classes():
+                    return _Native(path)
                 raise UnpicklingError(
                     f"the archive needs the class {path.removeprefix('__torch__.')}, which "
                     "tritorch does not have"
@@ -58,6 +76,10 @@ class ScriptUnpickler(Unpickler):
     def call(self, function: Any, args: Any, *, new: bool = False) -> Any:
         if isinstance(function, _Made):
             return self._made(function.name, args)
+        if isinstance(function, _Native):
+            made = ScriptObject.__new__(ScriptObject)
+            made._awaited = function.path
+            return made
         if isinstance(function, ScriptClassType):
             self.charge(function.attributes)
             kind = ScriptModuleData if function.is_module_type else ScriptObjectData
@@ -95,6 +117,9 @@ class ScriptUnpickler(Unpickler):
         return list(args[0])
 
     def build(self, instance: Any, state: Any) -> None:
+        if isinstance(instance, ScriptObject):
+            self._build_native(instance, state)
+            return
         if not isinstance(instance, ScriptObjectData):
             super().build(instance, state)
             return
@@ -115,6 +140,16 @@ class ScriptUnpickler(Unpickler):
                 continue  # of a newer class
             instance.slots[name] = self._fitting(name, value, attribute.type)
         self._require_all(instance)
+
+    def _build_native(self, instance: ScriptObject, state: Any) -> None:
+        name = instance.__dict__.pop("_awaited", None)
+        if name is None:
+            raise UnpicklingError("a native object's state is set once, when it is read")
+        try:
+            instance.__setstate__((state, name))
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError,
+                ValueError) as error:  # fmt: skip
+            raise UnpicklingError(f"the state of {name} does not fit: {error}") from None
 
     def _fitting(self, name: str, value: Any, kind: Any) -> Any:
         try:

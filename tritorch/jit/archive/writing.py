@@ -24,11 +24,15 @@ from tritorch.jit.ir.types import (
     ScriptEnumType,
 )
 from tritorch.jit.run.executor import runner
+from tritorch.ops.quantized.packed import ScriptObject
 from tritorch.schema import types
+from tritorch.schema.infer import infer_type
+from tritorch.schema.parser import parse_schema
 from tritorch.schema.types import Type
 from tritorch.serialization.archive import ArchiveWriter
 from tritorch.serialization.atomic import atomic_writer
 from tritorch.serialization.pickler import Storages
+from tritorch.serialization.rebuild import reduce_quantized
 from tritorch.serialization.saving import bytes_of, write_all
 
 _VERSION = 3  # of archives whose operators mean what they always meant
@@ -258,6 +262,8 @@ class _Pickle:
         self._kept.append(value)
         if isinstance(value, ScriptObjectData):
             self.object(value)
+        elif isinstance(value, ScriptObject):
+            self._native(value)
         elif isinstance(value, tuple):
             self.out.write(b"(")
             for item, part in zip(value, kind._contained):
@@ -304,14 +310,30 @@ class _Pickle:
         """A tensor by its storage, which the archive keeps."""
         from tritorch.core.typed_storage import TypedStorage
 
-        plain = value.detach()
-        untyped = plain.untyped_storage()
-        reference = self.storages.refer(
-            TypedStorage(wrap_storage=untyped, dtype=plain.dtype, _internal=True)
-        )
+        if value.is_quantized:
+            _, (typed, offset, shape, strides, params, _, _) = reduce_quantized(value)
+            self.name("torch._utils", "_rebuild_qtensor")
+            self._view(typed, offset, shape, strides)
+            self.out.write(b"(")
+            self.name("torch", params[0]._name)
+            for each in params[1:]:
+                self.value(each, infer_type(each).type())
+            self.out.write(b"t\x89")
+        else:
+            plain = value.detach()
+            untyped = plain.untyped_storage()
+            typed = TypedStorage(wrap_storage=untyped, dtype=plain.dtype, _internal=True)
+            self.name("torch._utils", "_rebuild_tensor_v2")
+            self._view(typed, plain.storage_offset(), plain.shape, plain.stride())
+            self.out.write(b"\x88" if value.requires_grad else b"\x89")
+        self.name("collections", "OrderedDict")
+        self.out.write(b")RtR")
+
+    def _view(self, storage: Any, offset: int, shape: Any, strides: Any) -> None:
+        """A reference to a storage, and how a tensor lies in it."""
+        reference = self.storages.refer(storage)
         assert reference is not None
         kind, key, location, count = reference
-        self.name("torch._utils", "_rebuild_tensor_v2")
         self.out.write(b"((")
         self.text("storage")
         self.name("torch", getattr(kind, "name", "UntypedStorage"))
@@ -319,15 +341,12 @@ class _Pickle:
         self.text(location)
         self.integer(count)
         self.out.write(b"tQ")
-        self.integer(plain.storage_offset())
-        for numbers in (plain.shape, plain.stride()):
+        self.integer(offset)
+        for numbers in (shape, strides):
             self.out.write(b"(")
             for number in numbers:
                 self.integer(number)
             self.out.write(b"t")
-        self.out.write(b"\x88" if value.requires_grad else b"\x89")
-        self.name("collections", "OrderedDict")
-        self.out.write(b")RtR")
 
     def object(self, data: ScriptObjectData) -> None:
         """An object: its class, and its attributes or what `__getstate__` gives."""
@@ -345,6 +364,16 @@ class _Pickle:
                 self.text(attribute)
                 self._slot(data.slots.get(attribute), described.type)
             self.out.write(b"u")
+        self.out.write(b"b")
+
+    def _native(self, value: ScriptObject) -> None:
+        """An object of `torch.classes`: its class and its state."""
+        state, path = value.__getstate__()
+        module, _, name = path.rpartition(".")
+        self.name(module, name)
+        self.out.write(b")\x81")
+        result = parse_schema(f"f() -> {value._packed.state_type}")._returns
+        self.value(state, types.TupleType([each.type for each in result]))
         self.out.write(b"b")
 
     def _slot(self, value: Any, kind: Type) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from tritorch.core.device import device
 from tritorch.core.dtype import dtype
 from tritorch.core.generator import Generator
-from tritorch.core.layout import layout, memory_format
+from tritorch.core.layout import layout, memory_format, qscheme
 from tritorch.core.streams import Stream
 from tritorch.jit._sources import referring
 from tritorch.jit.frontend import late
@@ -181,7 +181,7 @@ def _plain_object(ann: Any) -> Type | None:
         (int, types.IntType), (float, types.FloatType), (complex, types.ComplexType),
         (bool, types.BoolType), (str, types.StringType), (device, types.DeviceObjType),
         (dtype, types.IntType), (layout, types.IntType),
-        (memory_format, types.IntType), (Generator, types.GeneratorType),
+        (memory_format, types.IntType), (qscheme, types.IntType), (Generator, types.GeneratorType),
         (Any, types.AnyType), (Stream, types.StreamObjType),
     ]  # fmt: skip
     for python, ours in table:

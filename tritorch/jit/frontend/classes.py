@@ -86,9 +86,9 @@ def named_tuple_type(python: type) -> NamedTupleType:
     if python in _known:
         return _known[python]
     fields = python._fields  # type: ignore[attr-defined]
-    written = getattr(python, "__annotations__", {})
-    if not written and hasattr(python, "__annotate__"):
-        written = inspect.get_annotations(python)
+    written: dict[str, Any] = {}
+    for base in reversed(python.__mro__):
+        written |= inspect.get_annotations(base) if base is not object else {}
     module = vars(inspect.getmodule(python) or typing)
     elements: list[Type] = []
     for field in fields:

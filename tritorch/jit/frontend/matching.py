@@ -280,6 +280,9 @@ def match(
     inputs: list[Value] = []
     at = 0
     arguments = schema._arguments
+    if "input" in kwargs and schema.name.startswith("aten::"):
+        if arguments and arguments[0].name == "self":  # functions call it input
+            kwargs = {"self" if key == "input" else key: value for key, value in kwargs.items()}
     for place, argument in enumerate(arguments):
         if argument.kwarg_only and at < len(positional) and argument.name not in kwargs:
             pass

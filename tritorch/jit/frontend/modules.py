@@ -125,6 +125,11 @@ class ModuleInfo:
         """The compiled overloads of a method that `torch.jit._overload_method` declared."""
         if name in self.overloads:
             return self.overloads[name]
+        methods = getattr(self._python, "__overloads__", {}).get(name)
+        if methods is not None:  # overloads that are methods of their own
+            made = [each for each in methods if self.compile_method(kind, each) is not None]
+            self.overloads[name] = made
+            return made
         function = inspect.getattr_static(type(self._python), name, None)
         found: list[str] = []
         for at, declaration in enumerate(method_overloads(function)):
@@ -187,8 +192,8 @@ class _Super(Sugared):
 
 
 def _is_ours(function: Any) -> bool:
-    """Tells if a method is the library's own, not one that a program's class defines."""
-    return function is None or internal.is_library(function)
+    """Tells if a method is of `torch.nn`, not one that another class defines."""
+    return function is None or internal.is_library(function, "nn")
 
 
 def _container(python: type) -> str | None:
@@ -356,7 +361,8 @@ def _annotations(python: type) -> dict[str, Any]:
         if written is None and hasattr(base, "__annotate__"):
             written = inspect.get_annotations(base)
         try:
-            found |= typing.get_type_hints(base, include_extras=True) if written else {}
+            hints = typing.get_type_hints(base, include_extras=True) if written else {}
+            found |= {name: hints[name] for name in written or ()}  # without those of its bases
         except Exception:
             found |= written or {}
     return found
@@ -371,6 +377,8 @@ def infer_attribute(value: Any) -> tuple[Type | None, str]:
     data = getattr(value, "_c", None)
     if isinstance(data, ScriptObjectData):
         return data.type, ""
+    if type(value).__name__ == "ScriptObject":  # of a native class, which knows its type
+        return value._type(), ""
     found = infer_type(value)
     if found.success():
         kind = found.type()
@@ -546,6 +554,8 @@ def _key(module: Module, attributes: Described, constants: dict[str, Any], info:
 
 
 def _identity(kind: Type) -> Any:
+    if isinstance(kind, types.ClassType):  # native, known by its name
+        return kind.qualified_name()
     return (
         id(kind)
         if hasattr(kind, "qualified_name") and kind.kind() != "TupleType"

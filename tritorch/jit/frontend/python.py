@@ -423,12 +423,28 @@ def method_definition(
         declared_by = function if declaration is None else declaration
         other_source, other = definition_of(declared_by)
         declared = signature(
-            other, other_source, resolver, default_values(declared_by), self_type=kind
-        )
+            other, other_source, resolver, default_values(declared_by), kind,
+            _state_annotations(kind, other),
+        )  # fmt: skip
         define(compiled, node, source, resolver, unit, declared, kind)
 
     made._define = fill
     return made
+
+
+def _state_annotations(kind: ScriptClassType, node: ast.FunctionDef) -> dict[str, Any] | None:
+    """The type of what `__setstate__` takes, if it says none: the result of `__getstate__`."""
+    parameters = node.args.args
+    if node.name != "__setstate__" or len(parameters) != 2 or parameters[1].annotation is not None:
+        return None
+    info = getattr(kind, "python_info", None)
+    give = kind.methods.get("__getstate__")
+    if give is None and info is not None:
+        give = info.compile_method(kind, "__getstate__")
+    if give is None:
+        return None
+    give.ensure_defined()
+    return {parameters[1].arg: give.schema._returns[0].type}
 
 
 def later(function: GraphFunction) -> None:

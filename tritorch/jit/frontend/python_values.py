@@ -10,8 +10,6 @@ import types as python_types
 from typing import Any
 
 from tritorch.core.device import device as Device
-from tritorch.core.dtype import dtype
-from tritorch.core.layout import layout, memory_format
 from tritorch.core.tensor import Tensor
 from tritorch.jit import internals as internal
 from tritorch.jit._sources import referring
@@ -35,8 +33,9 @@ from tritorch.jit.frontend.sugared import (
 )
 from tritorch.jit.ir.operators import schemas
 from tritorch.jit.ir.types import InterfaceType, NamedTupleType, ScriptClassType, ScriptEnumType
+from tritorch.jit.run.numbered import is_numbered, number_of
 from tritorch.nn.modules.module import Module
-from tritorch.schema import objects, types
+from tritorch.schema import types
 from tritorch.schema.infer import infer_type
 
 
@@ -131,15 +130,6 @@ class UnusedFunction(Sugared):
         return SimpleValue(em.uninitialized(result))
 
 
-def dtype_number(value: dtype) -> int:
-    """The number that TorchScript has for a dtype."""
-    return objects._dtypes().index(value)
-
-
-def _format_name(value: Any) -> str:
-    return str(value).rpartition(".")[2]
-
-
 def constant_value(em: Emitter, value: Any, place: Any) -> Sugared:
     """A value of Python as a constant of the graph."""
     found = constant_or_none(em, value)
@@ -154,14 +144,8 @@ def constant_or_none(em: Emitter, value: Any) -> Sugared | None:
         if isinstance(value, enum.Enum):
             return _enum_member(em, value)
         return SimpleValue(em.const(value))
-    if isinstance(value, dtype):
-        return SimpleValue(em.const(dtype_number(value), types.IntType.get()))
-    if isinstance(value, layout):
-        number = objects._LAYOUTS.index(_format_name(value))
-        return SimpleValue(em.const(number, types.IntType.get()))
-    if isinstance(value, memory_format):
-        number = objects._FORMATS.index(_format_name(value))
-        return SimpleValue(em.const(number, types.IntType.get()))
+    if is_numbered(value):
+        return SimpleValue(em.const(number_of(value), types.IntType.get()))
     if isinstance(value, Device):
         return SimpleValue(em.const(value, types.DeviceObjType.get()))
     if isinstance(value, enum.Enum):

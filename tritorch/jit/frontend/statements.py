@@ -189,7 +189,11 @@ def _merge(
                 names[name] = None
     goes_on = [flow in (Flow.FALLS, Flow.MAYBE) for flow in flows]
     for name in names:
-        _merge_name(em, node, scopes, goes_on, name)
+        if any(goes_on):
+            _merge_name(em, node, scopes, goes_on, name)
+    if not any(goes_on):  # an iteration ends in both, with what they assigned
+        for name in names:
+            _merge_left(em, node, scopes, name)
     _merge_flags(em, node, scopes, flows)
 
 
@@ -200,8 +204,6 @@ def _merge_name(
         scope.find(name) if alive else None for scope, alive in zip(scopes, goes_on)
     ]
     living = [value for value, alive in zip(found, goes_on) if alive]
-    if not living:
-        return
     for value, alive, branch in zip(found, goes_on, ("true", "false")):
         if alive and value is None:
             em.env.missing[name] = f"{name} is not defined in the {branch} branch"
@@ -225,13 +227,40 @@ def _merge_name(
         )
         em.env.names.pop(name, None)
         return
-    values = [None if value is None else value.value for value in found]  # type: ignore[attr-defined]
-    output = _output(em, node, values, kind)
-    output.setDebugName(name)
+    values = [
+        value.value if isinstance(value, SimpleValue) else _left_with(scope, name, kind)
+        for value, scope in zip(found, scopes)
+    ]
     if declared is not None:
         em.env.types.setdefault(name, declared)
+    _bind_output(em, name, _output(em, node, values, kind))
+
+
+def _bind_output(em: Emitter, name: str, output: Value) -> None:
+    output.setDebugName(name)
     em.env.names[name] = SimpleValue(output)
     em.env.assigned.add(name)
+
+
+def _left_with(scope: Environment, name: str, kind: Type) -> Value | None:
+    """The value of a name where a branch breaks or continues, which the loop carries on; None
+    where the function returns or raises."""
+    leaves = any(scope.flag(flag) is not False for flag in ("break", "continue"))
+    found = scope.find(name) if leaves else None
+    if isinstance(found, SimpleValue) and found.value._type.isSubtypeOf(kind):
+        return found.value
+    return None
+
+
+def _merge_left(em: Emitter, node: Node, scopes: list[Environment], name: str) -> None:
+    """Merges a name of which a loop has a value, where both branches leave the iteration."""
+    before = em.env.find(name)
+    if not isinstance(before, SimpleValue):
+        return
+    kind = before.value._type
+    values = [_left_with(scope, name, kind) for scope in scopes]
+    if any(value is not None for value in values):
+        _bind_output(em, name, _output(em, node, values, kind))
 
 
 def _merged_type(kinds: list[Type], declared: Type | None) -> Type | None:

@@ -55,7 +55,12 @@ def _as_slice(em: Emitter, node: ast.expr, place: Any) -> ast.expr:
         fail(place, "Slice does not accept any keyword arguments")
     if not 1 <= len(node.args) <= 3:
         fail(place, f"slice expected 1 to 3 arguments, got {len(node.args)}")
-    bounds: list[ast.expr | None] = [None, *node.args] if len(node.args) == 1 else [*node.args]
+    bounds: list[ast.expr | None] = [
+        None if isinstance(each, ast.Constant) and each.value is None else each
+        for each in node.args
+    ]
+    if len(bounds) == 1:
+        bounds = [None, *bounds]
     lower, upper, step = [*bounds, None][:3]
     return ast.copy_location(ast.Slice(lower, upper, step), node)
 

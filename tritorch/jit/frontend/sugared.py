@@ -24,6 +24,7 @@ from tritorch.jit.ir.types import (
     ScriptEnumType,
 )
 from tritorch.schema import types
+from tritorch.schema.parser import parse_schema
 from tritorch.schema.tensor_type import TensorType
 from tritorch.schema.types import Type
 
@@ -167,6 +168,8 @@ class SimpleValue(Sugared):
         elif isinstance(kind, InterfaceType):
             if name in kind.schemas:
                 return InterfaceMethod(self.value, kind, name)
+        elif isinstance(kind, types.ClassType) and name in native_methods(kind):
+            return NativeMethod(self.value, kind, name)
         elif isinstance(kind, types.EnumType):
             if name in ("name", "value"):
                 known = self.value.toIValue()
@@ -555,6 +558,32 @@ class InterfaceMethod(Sugared):
         node = em.graph.insert("prim::CallMethod", found.inputs)
         node.set("name", self.name)
         return SimpleValue(node._outputs[0].setType(found.results[0]))
+
+
+def native_methods(kind: types.ClassType) -> dict[str, str]:
+    """The methods of a class of `torch.classes`, with the types of their results."""
+    import tritorch.ops.quantized  # noqa: F401
+    from tritorch.ops.quantized.packed import KINDS
+
+    known = KINDS.get(kind.qualified_name())
+    return known.methods if known is not None else {}
+
+
+class NativeMethod(Sugared):
+    """A method of an object of `torch.classes`; none takes arguments."""
+
+    def __init__(self, self_value: Value, kind: types.ClassType, name: str) -> None:
+        self.self_value, self.kind, self.name = self_value, kind, name
+
+    def call(self, em: Emitter, args: Args, kwargs: Kwargs, place: Any) -> Sugared:
+        if args or kwargs:
+            fail(place, f"{self.kind.name()}.{self.name} takes no arguments")
+        node = em.graph.insert("prim::CallMethod", [self.self_value])
+        node.set("name", self.name)
+        result = parse_schema(f"f() -> {native_methods(self.kind)[self.name]}")._returns
+        parts = [each.type for each in result]
+        found = parts[0] if len(parts) == 1 else types.TupleType(parts)
+        return SimpleValue(node._outputs[0].setType(found))
 
 
 class ClassValue(Sugared):

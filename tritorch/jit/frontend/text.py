@@ -350,6 +350,8 @@ def _class(
                 made.constants[attribute] = None
             continue
         kind = type_of(annotation, resolver, source)
+        if attribute == "_packed_params" and isinstance(kind, TensorType):
+            kind = _packed(name) or kind
         made.add_attribute(attribute, kind, attribute in parameters, attribute in buffers)
     defined: dict[str, GraphFunction] = {}
     hooks: dict[str, list[str]] = {"__forward_hooks__": [], "__forward_pre_hooks__": []}
@@ -365,6 +367,18 @@ def _class(
     named = {each for names in hooks.values() for each in names}
     made.methods |= {each: method for each, method in defined.items() if each not in named}
     return made
+
+
+def _packed(name: str) -> Type | None:
+    """The type of packed parameters in a quantized layer of old archives, which call them tensors;
+    None in other classes."""
+    if ".quantized." not in name:
+        return None
+    for part, kind in (("Linear", "Linear"), ("Conv2d", "Conv2d"), ("Conv3d", "Conv3d"),
+                       ("ConvReLU2d", "Conv2d"), ("ConvReLU3d", "Conv3d")):  # fmt: skip
+        if name.rpartition(".")[2].startswith(part):
+            return types.ClassType(f"__torch__.torch.classes.quantized.{kind}PackedParamsBase")
+    return None
 
 
 def _is_final(node: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""Numbers that TorchScript has for dtypes, layouts and memory formats."""
+"""Numbers that TorchScript has for dtypes, layouts, memory formats and schemes of quantization."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tritorch.schema.objects import _FORMATS, _LAYOUTS, _dtypes
 
 @functools.cache
 def _numbers() -> dict[Any, int]:
-    found: dict[Any, int] = {}
+    found: dict[Any, int] = {scheme: number for number, scheme in enumerate(layouts.SCHEMES)}
     for names in (_LAYOUTS, _FORMATS):
         for number, name in enumerate(names):
             if name is not None:
@@ -23,7 +23,7 @@ def _numbers() -> dict[Any, int]:
     return found
 
 
-_KINDS = (dtype, layouts.layout, layouts.memory_format)
+_KINDS = (dtype, layouts.layout, layouts.memory_format, layouts.qscheme)
 
 
 def is_numbered(value: Any) -> bool:
@@ -32,7 +32,7 @@ def is_numbered(value: Any) -> bool:
 
 
 def number_of(value: Any) -> Any:
-    """The number of a dtype, layout or memory format; other values as they are."""
+    """The number of a dtype, layout, memory format or scheme; other values as they are."""
     return _numbers()[value] if isinstance(value, _KINDS) else value
 
 
