@@ -46,7 +46,7 @@ MODULES = """
 # Modules that make some of their names: a stub has those alone, and the module imports them by a
 # star where type checkers look.
 PARTLY = """
-    tritorch.cuda tritorch.cuda.sparse tritorch.nn.intrinsic tritorch.nn.modules.loss
+    tritorch.cuda tritorch.cuda.sparse tritorch.nn.modules.loss
     tritorch.backends.cudnn tritorch.backends.miopen tritorch.backends.mkldnn
     tritorch.backends.opt_einsum tritorch.backends.quantized tritorch.utils.deterministic
 """.split()  # noqa: SIM905

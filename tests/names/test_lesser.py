@@ -203,11 +203,6 @@ def test_stored_types_are_saved(name, tmp_path):
     assert found.view(torch.uint8).equal(bits)
 
 
-def test_quantised_tensors_are_not_saved(tmp_path):
-    with pytest.raises(NotImplementedError, match="int_repr"):
-        torch.save(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8), tmp_path / "x")
-
-
 def test_stored_types_are_on_the_cpu(device):
     if device == "cuda":
         for name in ("complex32", "float8_e4m3fnuz", "int4"):

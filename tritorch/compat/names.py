@@ -13,7 +13,8 @@ import os
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
 from typing import Any, NamedTuple
 
 from tritorch.core.naming import torch_name
@@ -343,3 +344,89 @@ def adopt_one(module: types.ModuleType, lacking: Lacking) -> None:
 
     lookup.lacking, lookup.own = lacking, own  # type: ignore[attr-defined]
     module.__dict__["__getattr__"] = lookup
+
+
+# ---- modules of re-exports -----------------------------------------------------------------------
+
+# Note [Former paths]: modules of PyTorch that only import from others, as the former paths of
+# quantization.  They need no files: the table says what they have, and where that lives.
+
+_OURS = "tritorch."
+# What is below these paths.  `quantization` itself has a file.
+_FORMER = ("quantization.", "nn.intrinsic.", "nn.qat.", "nn.quantizable.", "nn.quantized.")
+
+
+def is_former(path: str) -> bool:
+    """Tells if a module of this path below tritorch is one of re-exports."""
+    below = f"{path}.".startswith(_FORMER) and path != "quantization"
+    return below and is_module(path)
+
+
+# The present modules of names, where that is not the same path below `ao`.
+_HOMES = {"quantization.fx.quantization_patterns": "ao.quantization.fx.quantize_handler"}
+
+
+def _found(path: str, name: str) -> Any:
+    """The object behind a name of a module of re-exports; None for names that tritorch lacks."""
+    with contextlib.suppress(ImportError, AttributeError):
+        return getattr(importlib.import_module(f"tritorch.{_HOMES.get(path, f'ao.{path}')}"), name)
+    with contextlib.suppress(AttributeError):
+        return elsewhere(path, name)
+    return None
+
+
+class _Face(types.ModuleType):
+    """A module whose names are other modules'; each is looked up when it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__dict__["_path"] = name.removeprefix(_OURS)  # its name may become torch's
+        self.__dict__["_lacking"] = None
+
+    def _adopted(self, lacking: Callable[[str], Any]) -> None:
+        """Says from now on what stands for names that tritorch lacks."""
+        self.__dict__["_lacking"] = lacking
+
+    def __getattr__(self, name: str) -> Any:
+        path = self.__dict__["_path"]
+        found: Any = None
+        if name == "__all__":
+            found = [each for each in offered(path) if not each.startswith("_")]
+        elif is_former(f"{path}.{name}"):
+            found = _found(path, name)  # a function, perhaps, in a file of its name
+            if found is None or isinstance(found, types.ModuleType):
+                return importlib.import_module(f"{_OURS}{path}.{name}")
+        elif not name.startswith("__"):
+            found = _found(path, name)
+            if found is None and self._lacking is not None:
+                return self._lacking(name)
+        if found is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        self.__dict__[name] = found
+        return found
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *offered(self.__dict__["_path"])})
+
+
+class _Loader:
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        return _Face(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+class _Finder:
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not name.startswith(_OURS) or not is_former(name.removeprefix(_OURS)):
+            return None
+        return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
+
+
+def install() -> None:
+    """From now on these modules can be imported."""
+    sys.meta_path.append(_Finder)

@@ -39,4 +39,14 @@ def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:
     return out
 
 
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:
+        if name in ("intrinsic", "qat", "quantizable", "quantized"):  # former paths of ao.nn
+            import importlib
+
+            return importlib.import_module(f"tritorch.nn.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 _names.adopt(_sys.modules[__name__])

@@ -1,0 +1,42 @@
+"""Layers with what follows them, as one module each."""
+
+from tritorch.ao.nn.intrinsic.modules.fused import (
+    BNReLU2d,
+    BNReLU3d,
+    ConvAdd2d,
+    ConvAddReLU2d,
+    ConvBn1d,
+    ConvBn2d,
+    ConvBn3d,
+    ConvBnReLU1d,
+    ConvBnReLU2d,
+    ConvBnReLU3d,
+    ConvReLU1d,
+    ConvReLU2d,
+    ConvReLU3d,
+    LinearBn1d,
+    LinearLeakyReLU,
+    LinearReLU,
+    LinearTanh,
+    _FusedModule as _FusedModule,
+)
+
+__all__ = [
+    "BNReLU2d",
+    "BNReLU3d",
+    "ConvAdd2d",
+    "ConvAddReLU2d",
+    "ConvBn1d",
+    "ConvBn2d",
+    "ConvBn3d",
+    "ConvBnReLU1d",
+    "ConvBnReLU2d",
+    "ConvBnReLU3d",
+    "ConvReLU1d",
+    "ConvReLU2d",
+    "ConvReLU3d",
+    "LinearBn1d",
+    "LinearLeakyReLU",
+    "LinearReLU",
+    "LinearTanh",
+]
