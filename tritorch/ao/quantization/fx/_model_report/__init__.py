@@ -1,0 +1,1 @@
+"""Reports on a model that say how it might be quantized better."""
