@@ -1,0 +1,1 @@
+"""Numeric comparison of float and quantized models."""

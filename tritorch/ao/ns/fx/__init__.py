@@ -1,0 +1,1 @@
+"""Comparison of graphs: what corresponds, and what passes through."""

@@ -1,0 +1,1 @@
+"""Data sparsifiers for PyTorch Lightning."""

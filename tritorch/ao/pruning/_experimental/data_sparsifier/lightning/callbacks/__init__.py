@@ -1,0 +1,1 @@
+"""Callbacks of PyTorch Lightning."""

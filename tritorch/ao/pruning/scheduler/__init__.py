@@ -1,0 +1,1 @@
+"""Schedulers of sparsity levels."""

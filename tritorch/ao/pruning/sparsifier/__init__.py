@@ -1,0 +1,1 @@
+"""Sparsifiers of weights."""
