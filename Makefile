@@ -59,6 +59,9 @@ judge-accuracy: $(VENV)/.package  ## errors of functions and reductions beside P
 judge-archives: $(VENV)/.package  ## TorchScript archives both ways; TORCH=a Python with torch and its libraries REPORTS=folder
 	$(BIN)/python tools/compare/archives.py --torch $(TORCH) --folder $(REPORTS)
 
+judge-quantized-models: $(VENV)/.package  ## 20 quantized models beside PyTorch; TORCH=a Python with torch REPORTS=folder
+	$(BIN)/python tools/compare/quantized_models.py --torch $(TORCH) --folder $(REPORTS)
+
 judge-archive-attacks: $(VENV)/.package  ## 100,000 damaged and hostile TorchScript archives
 	$(BIN)/python tools/fuzz_archives.py --count 100000
 

@@ -43,6 +43,11 @@ REWRITES = [
     (r"PRIVATEUSE1|(?<![A-Za-z])NPU(?![A-Za-z])", "CUDA"),
     (r"privateuse1|(?<![A-Za-z])npu(?![A-Za-z])", "cuda"),
     (r",\s*only_for=[^)]*\)", ")"),
+    # Names of one tree's own, and an import that PyTorch no longer has.
+    (r"\b(Base|WeightNorm|NearlyDiagonal|Implemented)Pruner\b", r"\1Sparsifier"),
+    (r"ao\.pruning\.pruner\b", "ao.pruning.sparsifier"),
+    (r"^    BUILD_WITH_CAFFE2,$", ""),
+    (r"not BUILD_WITH_CAFFE2", "True"),
     # What newer versions of Python and setuptools no longer have.
     (r"^from setuptools import distutils$", "from torch.torch_version import TorchVersion"),
     (r"distutils\.version\.LooseVersion", "TorchVersion"),
@@ -158,7 +163,8 @@ def main() -> int:
     args.reports.mkdir(parents=True, exist_ok=True)
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     worse = []
-    files = tomllib.loads((HERE / "torch_tests.toml").read_text())["eager"]["files"]
+    lists = tomllib.loads((HERE / "torch_tests.toml").read_text())["eager"]
+    files = [*lists["files"], *lists["quantization"]]
     for name in args.files or files:
         found = judge(name, args)
         if found is None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import tritorch
+from tritorch.core import defaults
 
 from . import cases
 
@@ -23,6 +24,7 @@ OTHER = {
 
 @pytest.fixture(scope="session")
 def found():
+    defaults._warned.clear()  # of tests before: a case asks for a warning that comes once
     return dict(cases.run(tritorch, "graphs"))
 
 

@@ -21,14 +21,15 @@ import importlib.util
 import typing
 import pytest
 import torch
-import torch.ao.quantization.fx as quantization_fx
+import torch.distributed.rpc as remote
 import torch.onnx as onnx
 from torch.ao.quantization import QConfig
-from torch.nn import functional, quantized
+from torch.nn import functional
+from torch.distributed import fsdp
 from torch.onnx import ONNXProgram, export
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.adam import Adam
-from torch import _empty_affine_quantized
+from torch import _cslt_compress
 
 def lacks(path, error=NotImplementedError):
     return pytest.raises(error, match=f"^tritorch has no {path} yet$")
@@ -46,29 +47,29 @@ for use in (
 with lacks("torch.onnx.export"):
     with export:
         pass
-with lacks("torch._empty_affine_quantized"):
-    _empty_affine_quantized()
-with lacks("torch.ao.quantization.fx.fuse.fuse"):
-    quantization_fx.fuse.fuse()
+with lacks("torch._cslt_compress"):
+    _cslt_compress()
+with lacks("torch.distributed.rpc.api.rpc_sync"):
+    remote.api.rpc_sync()
 import torch._inductor.ir
 class Tracer(torch._inductor.ir.IRNode, typing.Generic[typing.TypeVar("T")], wide=True): ...
 class Further(Tracer, torch.nn.Module): ...
 with pytest.raises(NotImplementedError, match="no torch._inductor.ir.IRNode yet: Further derives"):
     Further()
-with lacks("torch.nn.quantized.Linear"):
-    quantized.Linear(1, 2)
+with lacks("torch.distributed.fsdp.FullyShardedDataParallel"):
+    fsdp.FullyShardedDataParallel(1, 2)
 
 # What asks for no more than its identity works.
 def typed(a: onnx.ONNXProgram | None, b: typing.Optional[ONNXProgram], c: int | QConfig): ...
 assert typing.get_type_hints(typed)["b"] == typing.Optional[ONNXProgram]
-assert not isinstance(3, _empty_affine_quantized)
+assert not isinstance(3, _cslt_compress)
 assert not isinstance(3, (str, torch._TorchCompileAOTInductorWrapper))
-assert not issubclass(int, _empty_affine_quantized)
+assert not issubclass(int, _cslt_compress)
 assert torch.float32 not in (torch._TorchCompileWrapper, torch.onnx.ONNXProgram)
 assert "torch.onnx.export, which tritorch does not have yet" in repr(export)
 
 # Who asks finds it, as in PyTorch, where it is; whether it works is another question.
-assert hasattr(torch, "_empty_affine_quantized") and getattr(onnx, "export", None) is export
+assert hasattr(torch, "_cslt_compress") and getattr(onnx, "export", None) is export
 assert importlib.util.find_spec("torch.export") and importlib.import_module("torch.export").Dim
 assert not hasattr(torch, "_TorchCompileInductorWrappe")
 assert importlib.util.find_spec("torch.exports") is None
@@ -154,7 +155,7 @@ def test_names_that_tritorch_lacks(tmp_path):
 def test_many_names(tmp_path):
     """A name's number may need more than a byte in the program's code."""
     names = "\n".join(f"name_{i} = 1" for i in range(300))
-    absent = "_empty_affine_quantized"
+    absent = "_cslt_compress"
     done = run(f"import torch\n{names}\nfrom torch import {absent}\nprint({absent})", tmp_path)
     assert done.stdout == f"<torch.{absent}, which tritorch does not have yet>\n", done.stderr
 
@@ -235,13 +236,11 @@ def test_every_name_of_pytorch_imports(tmp_path):
 
 
 def test_tritorch_itself_says_what_pytorch_has():
-    with pytest.raises(
-        AttributeError, match="PyTorch has torch._empty_affine_quantized, tritorch does n"
-    ):
-        tritorch._empty_affine_quantized  # noqa: B018
+    with pytest.raises(AttributeError, match="PyTorch has torch._cslt_compress, tritorch does n"):
+        tritorch._cslt_compress  # noqa: B018
     with pytest.raises(AttributeError, match=r"^module 'tritorch.nn' has no attribute 'Linaer'$"):
         tritorch.nn.Linaer  # noqa: B018
-    assert not hasattr(tritorch, "_empty_affine_quantized")
+    assert not hasattr(tritorch, "_cslt_compress")
 
 
 def test_the_recorded_names():

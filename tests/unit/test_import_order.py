@@ -116,7 +116,6 @@ compat.torch_private._functorch
 compat.torch_private._dynamo.backends
 compat.torch_private._dynamo.eval_frame
 compiler
-ao
 compat.torch_private._utils
 utils.data
 compat.torch_private._inductor.runtime compat.torch_private._inductor.utils
@@ -136,6 +135,8 @@ xpu
 mtia
 onnx
 __init__
+ao
+quantization
 accelerator
 compat.shims
 distributions
@@ -152,6 +153,7 @@ UPWARD = {
     ("__init__", "*"): "modules load when a program asks for them",
     ("__init__", "cli"): "the doctor takes over where the extension does not load",
     ("autograd", "autograd.profiler"): "loads when a program asks for it",
+    ("compat.late_binding", "ao"): ("torch.ops.quantized_decomposed, when a program asks for it"),
     ("compat.names", "*"): "PyTorch's names in our modules, when a program asks for them",
     ("compat.torch_private._ops", "compat.torch_private._higher_order_ops"): (
         "torch.ops.higher_order, when a program asks for it"
