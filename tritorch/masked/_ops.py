@@ -21,6 +21,8 @@ from tritorch.ops.shape.shape import broadcast_to
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # tritorch.masked.<name>
 Dims = int | Sequence[int] | None
 _LOWEST = frozenset(("amax", "argmax", "logsumexp", "logaddexp"))
+_SUMS = frozenset(("sum", "cumsum", "prod", "cumprod", "median", "norm"))
+_WITH_IDENTITY = _SUMS | _LOWEST | {"amin", "argmin"}
 
 
 def _public(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,6 +50,22 @@ def _identity(name: str, kind: Dtype, ord: float = 2.0) -> Any:
         raise NotImplementedError(f"identity of {name} on {kind} input")
     limits = iinfo(kind)
     return limits.min if lowest else limits.max
+
+
+def _reduction_identity(op_name: str, input: Tensor, *args: Any) -> Tensor | None:
+    """The number that changes no result of a reduction, as a tensor; None where there is none."""
+    if op_name in ("mean", "std", "var"):
+        return None
+    if op_name not in _WITH_IDENTITY:
+        raise NotImplementedError(f"identity of {op_name} on {input.dtype} input")
+    value = _identity(op_name, input.dtype, *args)
+    kind = float32 if op_name == "median" and not input.is_floating_point() else input.dtype
+    return factory.full((), value, dtype=kind, device=input.device)
+
+
+def _canonical_dim(dim: Dims, ndim: int) -> tuple[int, ...]:
+    """The dims of a reduction, counted from the front and sorted."""
+    return _dims(dim, ndim)
 
 
 def _mask_for(x: Tensor, mask: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""torch._refs.nn: a place for its functional module."""
